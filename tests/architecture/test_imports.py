@@ -44,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "ledger": {"accounting"},
     "plan": {"accounting", "sampling"},
     "features": set(),  # fixed front ends, on torch alone
-    "language": set(),  # models of transformers on rows of tokens, on torch and transformers alone
+    "language": {"clipping", "certificate"},  # digests of the weights that are not trained, as certificates name them
     "clipping": {"mechanism", "randomness"},
     "methods": {"mechanism"},
     "distributed": {"ledger", "clipping", "mechanism", "randomness", "accounting"},
@@ -104,7 +104,14 @@ ALLOWED: dict[str, set[str]] = {
         "queries",
         "jobs",
     },  # training as scikit-learn has it, a recipe of declared facts
-    "integrations": {"training", "plan", "language"},  # other people's loops around a private one
+    "integrations": {
+        "training",
+        "plan",
+        "language",
+        "publication",
+        "clipping",
+        "certificate",
+    },  # other people's loops around a private one
 }
 ALLOWED["audit"] = ALLOWED["training"] | {"training"}  # trainings, made and taken again on rows that are made up
 ALLOWED["jobs"] = ALLOWED["prediction"] | {

@@ -5,6 +5,7 @@ Write it again with: python tests/docs/test_language_models.py
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -14,9 +15,10 @@ import torch
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from language_families import FAMILIES, inner_model, on_rows, rows_for, with_lora
+from language_families import FAMILIES, inner_model, on_rows, rows_for, stacked, with_lora
 
 import discreet
+from discreet.clipping import Clip
 from discreet.core.errors import UnsupportedModel
 from discreet.language import TASKS
 
@@ -32,16 +34,19 @@ PLAN = discreet.Plan.poisson(population=40, batch=20, steps=1, clip_norm=1.0, de
 def engine_of(name: str, lora: bool) -> str:
     """The first engine that agrees with the reference on random rows, as the checks before a run find."""
     task = FAMILIES[name].task
-    for engine in ("bookkeeping", "vmap"):
+    for engine in ("bookkeeping", "vmap", "reference"):
         inner = inner_model(name)
         model = on_rows(with_lora(inner, TASKS[task]) if lora else inner, task)
         optimizer = torch.optim.SGD([one for one in model.parameters() if one.requires_grad], lr=0.1)
         try:
-            discreet.Training(PLAN, model, TASKS[task].loss(), optimizer, rows_for(task, 40), engine=engine)
+            training = discreet.Training(PLAN, model, TASKS[task].loss(), optimizer, rows_for(task, 40), engine=engine)
+            inputs, targets = stacked(rows_for(task, 2))
+            sums = training.engine.clipped_sum(model, TASKS[task].loss(), inputs, targets, Clip(1.0, 2.0**-30))
         except UnsupportedModel:
             continue
+        assert any(bool(part.any()) for part in sums.values())
         return f"`{engine}`"
-    return "`reference`"
+    return "refused"
 
 
 def table() -> dict[str, tuple[str, str]]:
@@ -72,6 +77,24 @@ def test_the_page_has_every_family() -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_is_trained_by_the_engine_that_the_page_says(name: str, lora: bool) -> None:
     assert table()[name][lora] == engine_of(name, lora)
+
+
+def scripts() -> tuple[list[str], list[str]]:
+    """The script before and after the change that the page shows."""
+    (diff,) = re.findall(r"^```diff\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    lines = diff.splitlines()
+    return [one[1:] for one in lines if one[:1] != "+"], [one[1:] for one in lines if one[:1] != "-"]
+
+
+def test_a_script_becomes_private_by_five_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, private = scripts()
+    assert len([line for line in private if line not in plain]) <= 5
+    for name, lines in (("plain", plain), ("private", private)):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        exec(compile("\n".join(lines), f"{name}.py", "exec"), {})
+        assert (tmp_path / name / "adapters" / "adapter_model.safetensors").is_file()
+    assert discreet.verify(tmp_path / "private" / "adapters", strict=True).accepted
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from discreet.certificate.adapter_files import BESIDE
 from discreet.certificate.files import FILES
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.core.errors import InputError
@@ -143,7 +144,7 @@ def test_files_are_called_the_same_on_the_card_and_in_the_docs() -> None:
     described = dict(re.findall(r"^\| ([\w.]+) \| ([^|]+) \|$", page[: page.index("## The report")], re.MULTILINE))
     described.pop("file")
     assert described == dict(CONTENTS)
-    assert contents({}).keys() == CONTENTS.keys() - {RELEASED}
+    assert contents({}).keys() == CONTENTS.keys() - {RELEASED, *BESIDE}
     assert set(FILES) <= contents({}).keys()
 
 

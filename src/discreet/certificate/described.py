@@ -23,12 +23,13 @@ class _Described(BaseModel):
 
 class About(_Described):
     """`title` and `note`: the publisher's words. `date`: of publishing, as YYYY-MM-DD. `defaults`: a sentence for each
-    setting that the library chose."""
+    setting that the library chose. `base_model`: the name of the model below adapters."""
 
     title: Text | None = None
     note: Text | None = None
     date: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$")] | None = None
     defaults: tuple[Text, ...] = Few
+    base_model: Text | None = None
 
 
 class Cut(_Described):

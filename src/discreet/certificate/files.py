@@ -11,10 +11,12 @@ import json
 import os
 import platform
 import stat
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from discreet.certificate.adapter_files import BESIDE, adapter_fault
 from discreet.certificate.canonical import strict_json, texts
 from discreet.certificate.equal_blocks import written_out
 from discreet.certificate.json_schema import fault
@@ -35,6 +37,12 @@ HASHED = ("model.json", "plan.yaml", "report.html", "README.md", "verify.py")
 """Files whose hashes the certificate states, beside the model's."""
 
 FILES = (CERTIFICATE, MODEL, *HASHED)
+
+
+def hashed(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """The files whose hashes a certificate states: `HASHED`, and those of adapters if it names a base model."""
+    return (*HASHED, *(BESIDE if "base" in facts else ()))
+
 
 LARGEST, LARGEST_TENSORS = 2**27, 2**34
 """The most bytes of a file that is read, and of a file of tensors."""
@@ -129,14 +137,15 @@ def check_model(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
 
 def check_files(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     """Check that the other files (pages, plan, model.json) are those written with the certificate."""
-    stated = facts["files"]
-    if set(stated) != set(HASHED):
-        return False, f"the certificate must state the hashes of {', '.join(HASHED)}"
-    for name in HASHED:
+    stated, names = facts["files"], hashed(facts)
+    if set(stated) != set(names):
+        return False, f"the certificate must state the hashes of {', '.join(names)}"
+    for name in names:
         if hashlib.sha256(read(folder / name)).hexdigest() != stated[name]:
             return False, f"{name} was changed after publishing"
     ModelSpec.from_json(read(folder / "model.json"))
-    return True, f"{', '.join(HASHED)} are as published"
+    fault = adapter_fault(facts, read(folder / MODEL), lambda name: read(folder / name))
+    return fault is None, fault or f"{', '.join(names)} are as published"
 
 
 def check_public_tensors(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:

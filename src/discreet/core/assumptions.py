@@ -189,6 +189,17 @@ def public_rows(declared: Mapping[str, Any] | None) -> tuple[str, ...]:
     )
 
 
+def base_model(declared: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The assumption on the model below adapters; `declared` names it and its hash, None if there are no adapters."""
+    if declared is None:
+        return ()
+    revision = "" if declared["revision"] is None else f", revision {declared['revision']},"
+    return (
+        f"The base model {declared['name']}{revision} with weights of SHA-256 {declared['sha256']} is public. How it "
+        "was trained is outside of this claim, which is about the adapters alone.",
+    )
+
+
 _TRIED = (
     "Where it could be measured before the first step, 2^-{bits} is at least eight times what was found, on random "
     "rows: uniform, zero, constant, nearly constant, sparse, of both signs and faint ones, in several sizes. A unit "

@@ -6,19 +6,26 @@ declared public by its hash, and only the adapters are clipped and noised.
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data import IterableDataset
 
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
 from discreet.core.processes import launched
+from discreet.integrations.adapter_publishing import publish_adapters
+from discreet.integrations.moved import FirstStep
 from discreet.language import Task, TransformersModel, TransformersRows, task_named, task_of_model
+from discreet.language.tasks import base_of
 from discreet.plan import AdaptivePlan, Plan
-from discreet.training import Callback, PublicData, Trained, Training, refuse_own_rows
+from discreet.training import Callback, EngineOptions, PublicData, Trained, Training, refuse_own_rows
+
+__all__ = ["PrivateTrainer", "publish_adapters"]
 
 transformers = extra("transformers", "hf", "PrivateTrainer")
 
@@ -26,9 +33,16 @@ transformers = extra("transformers", "hf", "PrivateTrainer")
 class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
     """A `Trainer` whose `train` is a private run under `plan`; evaluation and prediction are Hugging Face's own.
 
-    `train_dataset` is private, `eval_dataset` declared public. Of the arguments only the learning rate, the optimizer's
-    settings and those of evaluation count; batches, epochs and clipping are those of the plan. After `train`, `trained`
-    is what `publish` takes. `options` go to `Training` (`run`, `engine`, ...).
+    - `train_dataset` is private, `eval_dataset` declared public.
+    - Of the arguments these count: learning rate and its schedule over the steps of the plan, the optimizer and its
+      settings, `label_smoothing_factor`, `gradient_checkpointing`, `bf16`, and those of evaluation. Batches, epochs and
+      clipping are those of the plan. A collator is given one row at a time.
+    - `task`: by default what the class of the model is for. `length`, `label_length`: the public lengths of rows
+      (`TransformersRows`). `reduction`: of the loss over the tokens of a row.
+    - `told`: callbacks. `options` go to `Training` (`run`, `engine`, `units`, ...).
+
+    After the first step it is checked that exactly the trainable weights moved. After `train`, `trained` is what
+    `publish` and `publish_adapters` take, and `model` is the published one.
     """
 
     model: Any
@@ -39,6 +53,8 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         plan: Plan | AdaptivePlan,
         task: str | Task | None = None,
         length: int | None = None,
+        label_length: int | None = None,
+        reduction: str = "mean",
         told: Sequence[Callback] = (),
         options: Mapping[str, Any] = types.MappingProxyType({}),
         **named: Any,
@@ -46,8 +62,14 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         super().__init__(*rest, **named)
         if self.args.max_grad_norm not in (0, 1.0) or self.args.gradient_accumulation_steps != 1:
             raise InputError("clipping and batches are those of the plan; leave out max_grad_norm and accumulation")
+        if self.args.fp16:
+            raise InputError("gradients vanish in float16 without scaling; use bf16=True")
         self._plan, self._told, self._options = plan, tuple(told), dict(options)
-        self._task, self._length = task_of_model(self.model) if task is None else task_named(task), length
+        self._task = task_of_model(self.model) if task is None else task_named(task)
+        self._lengths: dict[str, int | None] = {"length": length, "label_length": label_length}
+        smoothing = {"label_smoothing": self.args.label_smoothing_factor} if self.args.label_smoothing_factor else {}
+        self._loss = self._task.loss(reduction=reduction, **smoothing)  # type: ignore[arg-type]
+        self._collator = named.get("data_collator")
         self.trained: Trained | None = None
 
     def train(self, *rest: Any, **named: Any) -> Trained:
@@ -56,29 +78,58 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
             raise InputError("a private run is resumed with options={'run': RunOptions(FOLDER, resume=True)}")
         refuse_own_rows("eval_dataset", self.eval_dataset, self.train_dataset)
         rows = self._rows(self.train_dataset)
+        if self.args.gradient_checkpointing:
+            self.model.gradient_checkpointing_enable({"use_reentrant": False})
         model = TransformersModel(self.model, self._task, rows.layout)
         private = [parameter for parameter in model.parameters() if parameter.requires_grad]
         kind, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)
         optimizer = kind(private, **settings)
+        scheduler = self.create_scheduler(self._plan.charges, optimizer)
         public = None if self.eval_dataset is None else _together(self._rows(self.eval_dataset))
-        training = Training(
-            self._plan,
-            model,
-            self._task.loss(),
-            optimizer,
-            rows,
-            **{"public": PublicData(test=public), "shard": "replicate" if launched() else None} | self._options,
-        )
+        options: dict[str, Any] = {
+            "public": PublicData(test=public),
+            "shard": "replicate" if launched() else None,
+            "scheduler": scheduler,
+        }
+        if self.args.bf16:
+            options["engine"] = EngineOptions(autocast=torch.bfloat16)
+        training = Training(self._plan, model, self._loss, optimizer, rows, **options | self._options)
         published: Any = training.watch.published  # also if the run is broken off: the other one saw private rows
         self.model = self.model_wrapped = published.inner
-        self.trained = training.run(progress=False, callbacks=self._told)
+        first = FirstStep(lambda: training.watch.published, optimizer)
+        self.trained = training.run(progress=False, callbacks=(first, *self._told))
         return self.trained
 
     def _rows(self, rows: Any) -> TransformersRows:
-        config = getattr(self.model, "config", None)
-        start = getattr(config, "decoder_start_token_id", None)
-        padding = getattr(config, "pad_token_id", None) or 0
-        return TransformersRows(rows, self._task, length=self._length, decoder_start=start, padding=padding)
+        if isinstance(rows, IterableDataset) or not hasattr(rows, "__getitem__") or not len(rows):
+            raise InputError(
+                "a private run draws its rows itself, each with the probability of the plan; give a data set with "
+                "len() and rows by their number, not a stream or a loader"
+            )
+        config, columns = getattr(base_of(self.model), "config", None), list(self._task.columns)
+        takes = inspect.signature(base_of(self.model).forward).parameters
+        if "token_type_ids" in rows[0] and "token_type_ids" in takes:
+            columns.append("token_type_ids")
+        return TransformersRows(
+            rows,
+            self._task,
+            **self._lengths,
+            decoder_start=getattr(config, "decoder_start_token_id", None),
+            padding=getattr(config, "pad_token_id", None) or 0,
+            columns=columns,
+            collator=self._collator,
+        )
+
+    def get_train_dataloader(self) -> Any:
+        """Refused: batches of a loader are not drawn as the plan says, so nothing would hold for them."""
+        raise InputError(
+            "a private run has no loader: batches of shuffled rows are not those that epsilon is computed for; "
+            "call train(), which draws every batch by the plan"
+        )
+
+    def training_step(self, *rest: Any, **named: Any) -> Any:
+        """Refused: its gradient is neither clipped nor noised."""
+        raise InputError("a step of transformers is neither clipped nor noised; call train() of PrivateTrainer")
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         """Hugging Face's loader, for rows declared public: figures about private rows would not be paid for."""

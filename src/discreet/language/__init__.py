@@ -1,6 +1,7 @@
 """Models of `transformers` on rows of this library: rows of tokens, the tasks with their losses, and the model around
 them."""
 
+from discreet.language.adapter_state import weights_digest
 from discreet.language.tasks import IGNORED, TASKS, Task, task_named, task_of_model
 from discreet.language.transformers_model import TransformersModel
 from discreet.language.transformers_rows import Layout, TransformersRows
@@ -14,4 +15,5 @@ __all__ = [
     "TransformersRows",
     "task_named",
     "task_of_model",
+    "weights_digest",
 ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from discreet.certificate.adapter_files import BASE
 from discreet.core.errors import UnsupportedModel
+from discreet.language.adapter_state import kept_state, restore_state
 from discreet.language.row_masks import masks_for_all
 from discreet.language.tasks import Task, base_of, task_named
 from discreet.language.transformers_rows import Layout
@@ -23,6 +26,9 @@ class TransformersModel(nn.Module):
 
     Rows lie along axis 0, and the scores of a row depend on it alone: attention masks are made for every batch, and
     positions are given for each row where `inner` takes them. By itself it would look positions up once for all rows.
+
+    With adapters of `peft` the state of the model is that of the adapters, and a hash of the weights below them
+    (`adapter_state`): these are declared, and neither checkpoints nor published folders hold them.
     """
 
     def __init__(self, inner: nn.Module, task: str | Task, layout: Layout | None = None) -> None:
@@ -30,6 +36,7 @@ class TransformersModel(nn.Module):
         self.inner, self.task = inner, task_named(task)
         self.layout = layout or Layout(self.task.columns)
         base = base_of(inner)  # peft hides the signature
+        self.adapters = base is not inner
         refuse_batch_losses(base)
         takes = inspect.signature(base.forward).parameters
         alone = any(hasattr(module, name) for module in base.modules() for name in _OWN_POSITIONS)
@@ -44,6 +51,22 @@ class TransformersModel(nn.Module):
         with masks_for_all():
             logits: Tensor = self.inner(**named, **self._fixed, return_dict=True).logits
         return self.task.scores(logits)
+
+    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+        """The tensors of the model by name; with adapters, theirs and a hash of all others."""
+        if not self.adapters:
+            return super().state_dict(*args, destination=destination, prefix=prefix, keep_vars=keep_vars)
+        found: Any = {} if destination is None else destination
+        for name, tensor in kept_state(self.inner).items():
+            found[prefix + (name if name == BASE else f"inner.{name}")] = tensor if keep_vars else tensor.detach()
+        return found
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Put back what `state_dict` gave. With adapters, `InputError` if the weights below them are other ones."""
+        if not self.adapters:
+            return super().load_state_dict(state_dict, strict, assign)
+        restore_state(self.inner, {name.removeprefix("inner."): tensor for name, tensor in state_dict.items()})
+        return None
 
 
 def refuse_batch_losses(base: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,10 @@ from discreet.language.tasks import IGNORED, Task, task_named
 
 _PACKED = ("seq_lengths", "seq_idx", "cu_seq_lens_q", "cu_seq_lens_k")
 """Fields that say where the sequences of a packed row begin."""
+
+
+_COLLATED = ("input_ids", "attention_mask", "token_type_ids", "labels", "label", "pixel_values", "special_tokens_mask")
+"""Fields that a collator is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class TransformersRows(Dataset[tuple[Tensor, Tensor]]):
     - `padding`: the token that fills rows up, and labels of seq2seq that are not predicted. `columns`: other inputs
       than the task's.
 
+    - `collator`: a data collator of `transformers`, which is given one row at a time.
+
     A row that was packed of several sequences is refused: what it holds of other people would be protected as if it
     were theirs alone.
     """
@@ -71,13 +77,14 @@ class TransformersRows(Dataset[tuple[Tensor, Tensor]]):
         decoder_start: int | None = None,
         padding: int = 0,
         columns: Sequence[str] | None = None,
+        collator: Callable[[list[Any]], Mapping[str, Any]] | None = None,
     ) -> None:
         for name, value in (("length", length), ("label_length", label_length)):
             if value is not None:
                 checks.count(name, value)
         self.held, self.task, self._padding = rows, task_named(task), padding
         self._length, self._label_length = length, label_length if "decoder_input_ids" in self.task.columns else length
-        self._start = decoder_start
+        self._start, self._collator = decoder_start, collator
         names = tuple(columns or self.task.columns)
         if "decoder_input_ids" in names and len(rows):
             fields = self._inputs(0, names)[0]
@@ -99,9 +106,19 @@ class TransformersRows(Dataset[tuple[Tensor, Tensor]]):
             raise InputError(f"row {index} is not as long as row 0; give length=... and label_length=...")
         return self.layout.together(fields), target
 
+    def _collated(self, row: Any) -> Mapping[str, Any]:
+        """The row by itself through the collator, and its label under the name `labels`."""
+        found: dict[str, Any] = dict(row)
+        if self._collator is not None:
+            given = {name: value for name, value in found.items() if name in _COLLATED}
+            found = {name: value[0] for name, value in self._collator([given]).items()}
+        if "labels" not in found and "label" in found:
+            found["labels"] = found.pop("label")
+        return found
+
     def _inputs(self, index: int, names: tuple[str, ...]) -> tuple[list[Tensor], Tensor]:
         """The input fields of a row, and its target."""
-        row: Mapping[str, Any] = self.held[index]
+        row: Mapping[str, Any] = self._collated(self.held[index])
         refuse_packed(row, index)
         made = {"labels"} if self.task.shifted else {"decoder_input_ids"}
         missing = [name for name in (*names, "labels") if name not in row and name not in made]

@@ -15,7 +15,7 @@ from safetensors.torch import load as read_tensors
 from torch import Tensor, nn
 
 from discreet.certificate.canonical import digest, strict_json
-from discreet.certificate.files import CERTIFICATE, HASHED, MODEL, read
+from discreet.certificate.files import CERTIFICATE, MODEL, hashed, read
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.core.errors import InputError, VerificationFailed
 from discreet.core.html import fact_lines, fact_table, rounded_up
@@ -131,7 +131,7 @@ def load(folder: str | Path, model: nn.Module | None = None) -> Predictor:
 def _certified(folder: Path, facts: dict[str, Any]) -> dict[str, bytes]:
     """The content of all files that the certificate names, each with the hash stated there."""
     try:
-        wanted = {name: facts["files"][name] for name in HASHED} | {MODEL: facts["model"]["sha256"]}
+        wanted = {name: facts["files"][name] for name in hashed(facts)} | {MODEL: facts["model"]["sha256"]}
         if "released" in facts:
             wanted[RELEASED] = facts["released"]["sha256"]
     except (LookupError, TypeError, ValueError):

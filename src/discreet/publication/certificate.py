@@ -99,8 +99,10 @@ class TrainedRun(Protocol):
     def publishes(self) -> bool: ...
 
 
-def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) -> dict[str, Any]:
-    """The content of certificate.json. Refuses what cannot be certified.
+def certificate(
+    trained: TrainedRun, guarantee: Guarantee, model_digest: str, base: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The content of certificate.json. Refuses what cannot be certified. `base`: the declared model below adapters.
 
     The claim is that of the whole plan, even for a run that stopped early. The events of an adaptive run are the
     charged ones.
@@ -139,15 +141,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
             "randomness": mechanism.randomness,
             **({} if mechanism.lanes is None else {"lanes": mechanism.lanes}),
         },
-        "assumptions": [
-            *assumptions.general(plan.unit),
-            *_of_run(plan),
-            *assumptions.public_rows(trained.public),
-            *assumptions.clipping(plan.clipping.model_dump(), mechanism.float_bits),
-            *assumptions.choices(plan.line_search is not None, mechanism.float_bits),
-            *mechanism.assumptions,
-            *assumptions.lanes(mechanism.lanes),
-        ],
+        "assumptions": _assumed(trained, base),
         "model": {
             "file": "model.safetensors",
             "sha256": model_digest,
@@ -158,7 +152,23 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "bought_metrics": [_bought(one) for one in trained.bought],
         "software": software(),
         **({} if trained.public is None else {"public_batches": dict(trained.public)}),
+        **({} if base is None else {"base": dict(base)}),
     }
+
+
+def _assumed(trained: TrainedRun, base: Mapping[str, Any] | None) -> list[str]:
+    """What the claim rests on beside its theorem, in sentences."""
+    plan, mechanism = trained.plan, trained.mechanism
+    return [
+        *assumptions.general(plan.unit),
+        *_of_run(plan),
+        *assumptions.public_rows(trained.public),
+        *assumptions.base_model(base),
+        *assumptions.clipping(plan.clipping.model_dump(), mechanism.float_bits),
+        *assumptions.choices(plan.line_search is not None, mechanism.float_bits),
+        *mechanism.assumptions,
+        *assumptions.lanes(mechanism.lanes),
+    ]
 
 
 def _head(entries: Sequence[Entry]) -> dict[str, Any]:

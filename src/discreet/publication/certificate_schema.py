@@ -63,7 +63,7 @@ _BY_NAME: Mapping[str, dict[str, Any]] = {
 
 def certificate_schema() -> dict[str, Any]:
     """Every field of a certificate with its type; fields that are not named are refused."""
-    found = _object(_SECTIONS, optional=("released", "public_batches"))
+    found = _object(_SECTIONS, optional=("released", "public_batches", "base"))
     defs: dict[str, Any] = {
         "Event": _declared("event", events.KINDS),
         "Filter": _declared("filter", filters.KINDS),
@@ -276,6 +276,16 @@ _SECTIONS: dict[str, Any] = {
             }
         ),
         "Public rows whose exact mean gradient joins every step, and its weight.",
+    ),
+    "base": _said(
+        _object(
+            {
+                "name": {"type": "string", "pattern": "^[!-~]{1,200}$"},
+                "revision": {"anyOf": [{"type": "string", "pattern": "^[!-~]{1,200}$"}, {"type": "null"}]},
+                "sha256": _HASH,
+            }
+        ),
+        "The model below adapters: its public name, its revision, and the hash of its weights.",
     ),
     "files": _said({"type": "object", "additionalProperties": _HASH}, "Hashes of the other files of the folder."),
 }

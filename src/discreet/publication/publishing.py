@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import yaml
 from safetensors.torch import save
@@ -15,10 +16,12 @@ from discreet.certificate.canonical import digest
 from discreet.certificate.equal_blocks import written_out
 from discreet.certificate.files import CERTIFICATE, certificate_fault, read_certificate
 from discreet.certificate.model_spec import ModelSpec, of_module
+from discreet.clipping.admission.admission import private_names
 from discreet.clipping.digests import check_unchanged, state_digests
 from discreet.core.disk import sync_folder, whole_folder, write_durably
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.guarantee import Guarantee
+from discreet.publication.adapters import Adapters
 from discreet.publication.certificate import TrainedRun, certificate
 from discreet.publication.pages.card import model_card
 from discreet.publication.pages.report import report_page
@@ -27,10 +30,13 @@ from discreet.verification import verify
 from discreet.verification.checks.released_tensors import FILE, section
 
 
-def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = None) -> Guarantee:
+def publish(
+    trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = None, adapters: Adapters | None = None
+) -> Guarantee:
     """Write the model with its proof to a new `folder` and return the certified guarantee.
 
-    `spec` says how to build the model again; without it only the name of its class is stated.
+    `spec` says how to build the model again; without it only the name of its class is stated. `adapters`: their files,
+    and the model below them (`discreet.integrations.adapter_publishing`).
 
     | file                 | content                                                                         |
     |----------------------|---------------------------------------------------------------------------------|
@@ -56,26 +62,24 @@ def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = No
     if state_digests(published) != trained.final:
         raise PrivacyViolation("the model was changed after training; publish what training returned, as it was")
     guarantee = trained.plan.guarantee()
-    model = _tensors(trained.model.state_dict())
-    facts = certificate(trained, guarantee, digest(model))
+    state = published.state_dict()
+    model = _tensors(state)
+    base = None if adapters is None else adapters.declared(state, trained.final, private_names(published))
+    facts = certificate(trained, guarantee, digest(model), base)
     released = _tensors(trained.released) if trained.released else b""
     if released:
         facts["released"] = section(released, facts["plan"])
     spec = spec or of_module(trained.model)
-    pages = {
-        "report.html": report_page(facts, trained.plan, spec).encode(),
-        "README.md": model_card(facts, spec).encode(),
-    }
     described = {
         "model.json": spec.to_json().encode(),
         "plan.yaml": yaml.safe_dump(facts["plan"], sort_keys=False).encode(),
         "verify.py": resources.files("discreet.verification.standalone").joinpath("verify.py").read_bytes(),
-        **pages,
+        "report.html": report_page(facts, trained.plan, spec).encode(),
+        "README.md": model_card(facts, spec).encode(),
+        **({} if adapters is None else adapters.files),
     }
     facts["files"] = {name: digest(content) for name, content in described.items()}
-    fault = certificate_fault(facts)
-    if fault is not None:
-        raise InputError(f"every verifier would reject this certificate: {fault}; publish under other names or values")
+    refuse_faulty(facts)
     files = {
         "model.safetensors": model,
         "certificate.json": (json.dumps(facts, indent=2) + "\n").encode(),
@@ -103,6 +107,13 @@ def finish_publishing(run: str, secrets: Sequence[Path], target: Path) -> bool:
     sync_folder(target.absolute().parent)  # perhaps the name of the published folder was not forced
     _destroy_all(target, secrets)
     return True
+
+
+def refuse_faulty(facts: dict[str, Any]) -> None:
+    """`InputError` for a certificate that no verifier would read."""
+    fault = certificate_fault(facts)
+    if fault is not None:
+        raise InputError(f"every verifier would reject this certificate: {fault}; publish under other names or values")
 
 
 def _tensors(named: Mapping[str, Tensor]) -> bytes:

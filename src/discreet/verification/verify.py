@@ -135,6 +135,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
             individual=individual,
         ),
         *assumptions.public_rows(facts.get("public_batches")),
+        *assumptions.base_model(facts.get("base")),
         *assumptions.clipping(facts["plan"]["clipping"], mechanism["float_bits"]),
         *assumptions.choices(adaptive_run.searches(facts["plan"]), mechanism["float_bits"]),
         assumptions.NOISE[mechanism["noise"]],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from discreet.certificate.adapter_files import BESIDE, CONFIG, WEIGHTS
 from discreet.certificate.model_spec import ModelSpec
 from discreet.verification.checks.released_tensors import FILE as RELEASED
 
@@ -14,6 +15,8 @@ INSTALL = "pip install discreet"
 CONTENTS: Mapping[str, str] = {
     "model.safetensors": "the weights, without any code",
     "model.json": "how to build the model again, what its inputs go through first, and what it does on public rows",
+    WEIGHTS: "the adapters, as peft loads them onto the base model",
+    CONFIG: "where the adapters belong in the base model, for peft",
     RELEASED: "what inputs go through first, as queries before the first step released it",
     "certificate.json": "the claim, and all that recomputes it",
     "plan.yaml": "the plan, for people",
@@ -26,11 +29,15 @@ CONTENTS: Mapping[str, str] = {
 
 def contents(facts: Mapping[str, Any]) -> dict[str, str]:
     """The files of the folder of the certificate `facts`, and the signature that it may get."""
-    return {name: what for name, what in CONTENTS.items() if name != RELEASED or "released" in facts}
+    absent = {RELEASED} if "released" not in facts else set()
+    absent |= set(BESIDE) if "base" not in facts else set()
+    return {name: what for name, what in CONTENTS.items() if name not in absent}
 
 
 def use_in_python(spec: ModelSpec) -> str:
     """A few lines of Python that predict; FOLDER stands for the published folder."""
+    if spec.about is not None and spec.about.base_model is not None:
+        return 'model = peft.PeftModel.from_pretrained(base_model, "FOLDER")  # the base model, as it is named above'
     if spec.model is None:
         return f'predictor = discreet.load("FOLDER", model={_class(spec)}())  # your class, as it was trained'
     if spec.table is not None:

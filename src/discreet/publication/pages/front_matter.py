@@ -25,7 +25,10 @@ def front_matter(spec: ModelSpec, evaluation: Mapping[str, float]) -> str:
     """The YAML block without its fences. `evaluation`: the last metrics on data declared public; {} leaves the results
     out."""
     task = task_of(spec)
-    facts: dict[str, Any] = {"library_name": "discreet"}
+    base = None if spec.about is None else spec.about.base_model
+    facts: dict[str, Any] = (
+        {"library_name": "discreet"} if base is None else {"library_name": "peft", "base_model": base}
+    )
     if task is not None:
         facts["pipeline_tag"] = task
     facts["tags"] = ["differential-privacy", "dp-sgd", "pytorch", "safetensors"]

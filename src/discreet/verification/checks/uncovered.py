@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from discreet.certificate.files import FILES, read, software
+from discreet.certificate.files import CERTIFICATE, MODEL, hashed, read, software
 from discreet.certificate.model_spec import ModelSpec
 from discreet.certificate.signature import NAME as SIGNATURE
 from discreet.core.errors import DiscreetError
@@ -51,7 +51,7 @@ def check_pages(facts: dict[str, Any], folder: Path, pages: Pages) -> tuple[bool
 
 def check_others(facts: Mapping[str, Any], folder: Path, *, strict: bool) -> tuple[bool, str, bool]:
     """Files that the certificate does not cover: named in the verdict, and a fault if `strict`."""
-    covered = {*FILES, SIGNATURE, *([RELEASED] if "released" in facts else [])}
+    covered = {CERTIFICATE, MODEL, *hashed(facts), SIGNATURE, *([RELEASED] if "released" in facts else [])}
     found = sorted(set(os.listdir(folder)) - covered)
     if not found:
         return True, "none", False

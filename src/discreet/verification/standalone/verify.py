@@ -43,6 +43,7 @@ def need(holds: bool, why: str, verdict: str = "REJECTED") -> None:
 
 # 1. READING: plain files, with one meaning for every reader, and exactly the fields of the format.
 SEALED = ("model.json", "plan.yaml", "report.html", "README.md", "verify.py")  # their hashes are in the certificate
+ADAPTERS = ("adapter_config.json", "adapter_model.safetensors")  # these too, if it names the model below adapters
 FORMATS = ("discreet-certificate/1", "discreet-certificate/2")
 RATIO = {"clipped_sum": 2.0, "centred_bit": 2.0, "loss": 2.0, "covariance": 2**0.5, "histogram": 2**0.5, "count": 1.0}
 
@@ -95,7 +96,7 @@ certificate: format =discreet-certificate/1,discreet-certificate/2; claim claim;
   plan_fingerprint /sha256:[0-9a-f]{64}/; events Event; clipping clipping; charged_steps whole >=1; ex_post
   ex_post.ex_post | null; search search | null; ledger ledger; mechanism mechanism; assumptions list of text; model
   model; public_evaluations list of public_evaluations.each; bought_metrics list of bought_metrics.each; software
-  names to text; released? released; public_batches? public_batches; files names to /[0-9a-f]{64}/
+  names to text; released? released; public_batches? public_batches; base? base; files names to /[0-9a-f]{64}/
 AdaptiveClipping: kind =adaptive; initial number >=1e-30 <=1e+30; bit_multiplier number >0; quantile number >0 <1;
   rate number >0 <=10; floor number >=1e-30 <=1e+30; cap number >=1e-30 <=1e+30
 AdaptivePlan: kind =adaptive; adjacency Adjacency; unit Unit; sampling PoissonSampling | ShuffleSampling | NoSampling;
@@ -107,6 +108,7 @@ AdaptivePlan: kind =adaptive; adjacency Adjacency; unit Unit; sampling PoissonSa
 Adjacency = =add_remove,zero_out,replace_one
 AllocationSampling: kind =allocation; period whole >=1; chosen whole >=1
 AutomaticClipping: kind =automatic; norm number >=1e-30 <=1e+30; gamma number >=1e-08 <=1e+30
+base: name /[!-~]{1,200}/; revision /[!-~]{1,200}/ | null; sha256 /[0-9a-f]{64}/
 BatchByProgress: deviations number >0; epochs number >=0; kind =batch_by_progress; step number >0; least number >0
 bought_metrics.each: step whole >=1; metric text; value number; standard_deviation number
 BoxClipping: scales text; kind =box
@@ -330,8 +332,9 @@ def check_files(facts: Facts, folder: Path) -> None:
     """The files are the published ones; whatever was not trained is as declared before training."""
     model, content = facts["model"], read(folder, "model.safetensors")
     need(sha(content) == model["sha256"], "the model is not the certified one")
-    need(set(facts["files"]) == set(SEALED), "a file has no hash, or one is named that is no part of a folder")
-    for name in SEALED:
+    base, sealed = facts.get("base"), {*SEALED, *(ADAPTERS if "base" in facts else ())}
+    need(set(facts["files"]) == sealed, "a file has no hash, or one is named that is no part of a folder")
+    for name in sealed:
         need(sha(read(folder, name)) == facts["files"][name], f"{name} was changed")
     found, initial = tensors(content), model["initial"]
     need(set(found) == set(initial), "model and certificate have other tensors")
@@ -339,6 +342,10 @@ def check_files(facts: Facts, folder: Path) -> None:
     need(set(model["private"]) <= set(found), "a tensor is said to be trained, and is not there")
     for name in set(found) - set(model["private"]):
         need(found[name][1] == initial[name], f"tensor {name[:80]!r} was not trained, and is not as declared")
+    if base is not None:  # weights below the adapters, of which the model holds the hash
+        plain = {re.sub(r"^inner\.|(\.modules_to_save)?\.default", "", name): found[name] for name in model["private"]}
+        need(tensors(read(folder, ADAPTERS[1])) == plain, "the adapters are not those that were trained")
+        need(initial.get("base_sha256") == sha(b"U8[32]" + bytes.fromhex(base["sha256"])), "another base model")
     state = sha("\n".join(f"{name} {initial[name]}" for name in sorted(found)).encode())
     need(facts["plan"]["initial_state"] == f"sha256:{state}", "the plan declares another initial state")
     there, stated = os.path.lexists(folder / "released.safetensors"), facts.get("released")
@@ -740,7 +747,7 @@ def epsilon_of(events: Events, delta: float, adjacency: str, tolerance: float) -
 
 def uncovered(facts: Facts, folder: Path) -> str:
     """What lies beside the files that the certificate covers, in words."""
-    covered = {"certificate.json", "model.safetensors", "signature.json", *SEALED}
+    covered = {"certificate.json", "model.safetensors", "signature.json", *facts["files"]}
     found = set(os.listdir(folder)) - covered - ({"released.safetensors"} if "released" in facts else set())
     named = ", ".join(ascii(name[:40]) for name in sorted(found)[:5]) + (", ..." if len(found) > 5 else "")
     said = "1 file here is" if len(found) == 1 else f"{len(found)} files here are"

@@ -68,7 +68,8 @@ def linear(given: Given) -> Label:
     "_scaled_dot_product_attention_math",
 )
 def attention(given: Given) -> list[Label]:
-    """Attention within each element of the first axis."""
+    """Attention within each element of the first axis. On processors the second output is the logarithm of each
+    query's sum, along the same first axis; what else there is are random states."""
     parts = [given[name] for name in ("query", "key", "value")]
     labels = {as_rows(one.label, one.shape, given.batch) for one in parts}
     mask = given["attn_mask"] if given["attn_mask"] is not None else given["attn_bias"]
@@ -77,7 +78,8 @@ def attention(given: Given) -> list[Label]:
     if fits and isinstance(mask, Value) and mask.label not in (SHARED, UNIFORM):
         aligned = isinstance(mask.label, Rows) and mask.dims == parts[0].dims and mask.label == label
         fits = aligned
-    return [label if fits else MIXED] + [MIXED] * (len(given.shapes) - 1)
+    sums = label if given.func._schema.name.endswith("_for_cpu") else MIXED
+    return [label if fits else MIXED, sums if fits else MIXED][: len(given.shapes)] + [MIXED] * (len(given.shapes) - 2)
 
 
 @rule("_cdist_forward", "_euclidean_dist")

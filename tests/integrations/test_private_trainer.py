@@ -1,0 +1,143 @@
+"""PrivateTrainer for every task, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from language_families import field_rows, inner_model, transformers, with_lora
+from torch.utils.data import DataLoader, IterableDataset
+
+import discreet
+from discreet.core.errors import InputError, PrivacyViolation, UnsupportedModel
+from discreet.language import TASKS
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+PLAN = discreet.Plan.poisson(population=40, batch=20, steps=2, clip_norm=1.0, delta=1e-3, noise_multiplier=1.0)
+
+
+def trainer_for(folder: Path, model: Any, rows: Any, **changes: Any) -> Any:
+    from discreet.integrations.huggingface import PrivateTrainer
+
+    keywords = ("data_collator", "length", "label_length", "task", "eval_dataset")
+    given = {name: changes.pop(name) for name in keywords if name in changes}
+    arguments = {"output_dir": str(folder / "hf"), "report_to": [], "use_cpu": True, "learning_rate": 1e-2} | changes
+    options = {"run": folder / "run", "engine": discreet.EngineOptions("bookkeeping")}
+    return PrivateTrainer(
+        model=model,
+        args=transformers.TrainingArguments(**arguments),
+        train_dataset=rows,
+        plan=PLAN,
+        options=options,
+        **given,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("Qwen2", "causal-lm"),
+        ("BERT", "masked-lm"),
+        ("T5", "seq2seq"),
+        ("BERT", "token-classification"),
+        ("RoBERTa", "multi-label"),
+        ("GPT-2", "regression"),
+        ("ViT", "image-classification"),
+    ],
+)
+def test_every_task_is_trained_with_adapters(name: str, task: str, tmp_path: Path) -> None:
+    kinds = {"multi-label": "multi_label_classification", "regression": "regression"}
+    changes = {"problem_type": kinds[task], "num_labels": 1 + (task == "multi-label")} if task in kinds else {}
+    model = with_lora(inner_model(name, task, **changes), TASKS[task])
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    rows = field_rows(task, 40)
+    trainer = trainer_for(tmp_path, model, rows, eval_dataset=field_rows(task, 8, seed=1))
+    trained = trainer.train()
+    assert trained.charged_steps == 2
+    assert trained.evaluations[-1].metrics["loss"] > 0
+    moved = {key for key, value in trainer.model.state_dict().items() if not torch.equal(value, before[key])}
+    assert moved == {key for key, one in model.named_parameters() if one.requires_grad}
+    trainer.save_model(str(tmp_path / "saved"))
+    saved = type(model).from_pretrained(inner_model(name, task, **changes), str(tmp_path / "saved")).state_dict()
+    assert all(torch.equal(saved[key], value) for key, value in trainer.model.state_dict().items())
+
+
+def test_arguments_that_count(tmp_path: Path) -> None:
+    """The schedule is over the steps of the plan, smoothing and checkpoints are on, and rows go through the collator
+    one by one and are filled up to the public length."""
+    seen: list[int] = []
+
+    def collator(rows: list[Any]) -> dict[str, Any]:
+        seen.append(len(rows))
+        return {name: torch.as_tensor(rows[0][name]).unsqueeze(0) for name in ("input_ids", "attention_mask")}
+
+    rows = [row | {"text": "x"} for row in field_rows("causal-lm", 40)]
+    changes = {"lr_scheduler_type": "linear", "label_smoothing_factor": 0.1, "gradient_checkpointing": True}
+    model = with_lora(inner_model("Llama"), TASKS["causal-lm"])
+    trainer = trainer_for(tmp_path, model, rows, data_collator=collator, length=8, **changes)
+    trainer.train()
+    assert set(seen) == {1}
+    assert trainer.lr_scheduler.get_last_lr() == [0.0]
+    assert trainer._loss.label_smoothing == 0.1
+    assert trainer.trained.model.inner.is_gradient_checkpointing
+
+
+class Forgets(torch.optim.SGD):
+    """Leaves the first weight as it is."""
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        kept = self.param_groups[0]["params"][0].detach().clone()
+        super().step()
+        with torch.no_grad():
+            self.param_groups[0]["params"][0].copy_(kept)
+
+
+def test_a_weight_that_does_not_move_ends_the_run_after_the_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = trainer_for(tmp_path, with_lora(inner_model("Llama"), TASKS["causal-lm"]), field_rows("causal-lm", 40))
+    monkeypatch.setattr(trainer, "get_optimizer_cls_and_kwargs", lambda *_: (Forgets, {"lr": 0.1}))
+    with pytest.raises(PrivacyViolation, match="is trainable and did not move"):
+        trainer.train()
+
+
+def test_warm_up_begins_with_a_rate_of_zero_and_is_checked_after_it(tmp_path: Path) -> None:
+    rows = field_rows("causal-lm", 40)
+    trainer = trainer_for(tmp_path, with_lora(inner_model("Llama"), TASKS["causal-lm"]), rows, warmup_steps=1)
+    assert trainer.train().charged_steps == 2
+
+
+class Stream(IterableDataset[Any]):
+    def __iter__(self) -> Any:
+        return iter(field_rows("causal-lm", 4))
+
+
+def test_loaders_and_steps_that_are_not_sampled_are_refused(tmp_path: Path) -> None:
+    model, rows = inner_model("Llama"), field_rows("causal-lm", 40)
+    for given in (DataLoader(rows, batch_size=4), Stream()):
+        trainer = trainer_for(tmp_path, model, given, max_steps=2)
+        with pytest.raises(InputError, match="draws its rows itself"):
+            trainer.train()
+    trainer = trainer_for(tmp_path, model, rows)
+    with pytest.raises(InputError, match="has no loader"):
+        trainer.get_train_dataloader()
+    with pytest.raises(InputError, match="neither clipped nor noised"):
+        trainer.training_step(model, {})
+    assert not (tmp_path / "run").exists()
+
+
+def test_packed_rows_are_refused_before_anything_is_charged(tmp_path: Path) -> None:
+    rows = field_rows("causal-lm", 40)
+    rows[7] |= {"position_ids": [0, 1, 2, 0, 1, 2]}
+    with pytest.raises(InputError, match="row 7 is packed of several sequences"):
+        trainer_for(tmp_path, inner_model("Llama"), rows).train()
+    assert not (tmp_path / "run" / "ledger.sqlite").exists()
+
+
+def test_a_loss_of_the_whole_batch_is_refused(tmp_path: Path) -> None:
+    model = inner_model("Mixtral", output_router_logits=True)
+    with pytest.raises(UnsupportedModel, match="balances the load of its experts"):
+        trainer_for(tmp_path, model, field_rows("causal-lm", 40)).train()
