@@ -19,7 +19,7 @@ ROOMS = {
     "Clip and draw": ("clipping", "clipping.geometry", "clipping.rules", "sampling"),
     "Spend": ("ledger", "queries"),
     "Account": ("accounting.adaptive.filters", "accounting.adaptive.odometers", "accounting.schedules"),
-    "Publish, check and use": ("publication", "verification", "audit", "certificate", "prediction"),
+    "Publish, check and use": ("publication", "verification", "audit", "testing", "certificate", "prediction"),
     "With others": ("estimators", "integrations.lightning", "integrations.huggingface", "recipes"),
     "Below": ("mechanism", "randomness"),
 }

@@ -34,19 +34,23 @@ class Trace:
     - `steps`: how many steps reached the optimizer. `given`: what it was given at each for each parameter; None for one
     that got nothing. `scores`: its component along a direction instead, where one is named.
     - `bits`, `scales`, `releases`: what a clip rule was given beside it: the bit, the scales, the release itself.
-    - `read`: the rows read for each step; empty if nobody watched. `charged`: the charges in the ledger when the
-    optimizer was called; `charged_before`: when the first row of a step was read, by the step.
+    - `still`: whether weights and clip norm were held. `rows`: how many rows the training has. `read`: those read for
+    each step; empty if nobody watched.
+    - `charged`: the charges in the ledger when the optimizer was called; `charged_before`: when the first row of a step
+    was read, by the step.
     - `state`: the published tensors at the end. `failed`: how the run failed.
     """
 
     promised: Promised
     weight: float = 0.0
+    still: bool = False
     steps: int = 0
     given: list[list[Tensor | None]] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     bits: list[float] = field(default_factory=list)
     scales: list[Array | None] = field(default_factory=list)
     releases: list[Release] = field(default_factory=list)
+    rows: int = 0
     read: list[IntArray] = field(default_factory=list)
     charged: list[int] = field(default_factory=list)
     charged_before: dict[int, int] = field(default_factory=dict)
@@ -88,7 +92,7 @@ class Trace:
     def sensitivities(self) -> Array:
         """How far one unit may move each of the sums, by the plan; shape (steps,)."""
         bits = self.bits if self._has_bits else [0.0] * self.steps
-        return self.promised.sensitivities(bits[: self.steps])
+        return self.promised.sensitivities(bits[: self.steps], still=self.still)
 
 
 class _Learning:
@@ -140,7 +144,7 @@ def follow(
     parameters = {name: one for name, one in training.model.named_parameters() if one.requires_grad}
     beside = training.made_of.public.beside
     sizes = {name: one.numel() for name, one in parameters.items()}
-    trace = Trace(Promised(plan, sizes), 0.0 if beside is None else beside.weight)
+    trace = Trace(Promised(plan, sizes), 0.0 if beside is None else beside.weight, still, rows=training.data.rows)
     try:
         seen = _Seen(list(parameters.values()), trace, lead, along)
         with seen.of(training, still=still) as opened:

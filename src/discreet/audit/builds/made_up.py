@@ -10,6 +10,9 @@ from torch import Tensor, nn
 
 from discreet.core.array_types import IntArray
 
+_TEXT = 4
+"""Rows of so many whole numbers or more are taken for texts, which zeros fill up."""
+
 Rows = tuple[Tensor, Tensor]
 """Inputs and targets, each with the rows along axis 0."""
 
@@ -80,7 +83,10 @@ class Maker:
         """So many rows, by the seed. Numbers are normal, whole numbers uniform."""
         generator = torch.Generator().manual_seed(seed)
         x, y = self.example
-        return self._like(x, count, self.tokens, generator), self._like(y, count, self.classes, generator)
+        made = self._like(x, count, self.tokens, generator)
+        if x.dim() == 2 and x.shape[1] >= _TEXT and x.dtype == torch.int64:
+            made = made.masked_fill(self._padding(count, x.shape[1], generator), 0)
+        return made, self._like(y, count, self.classes, generator)
 
     def units(self, count: int, seed: int = 0) -> MadeUp:
         """So many units; users have 1, 2, ... `largest` rows in turn, mixed with those of others."""
@@ -89,6 +95,12 @@ class Maker:
         sizes = [1 + number % min(self.largest, 4) for number in range(count)]
         owners = [user for turn in range(max(sizes)) for user in range(count) if turn < sizes[user]]
         return MadeUp(*self.rows(len(owners), seed), tuple(owners))
+
+    def _padding(self, count: int, length: int, generator: torch.Generator) -> Tensor:
+        """Where texts are padded: one in eight is as long as it may be, others end before."""
+        shorter = torch.randint(1, length - 1, (count,), generator=generator)
+        shorter[torch.randint(0, 8, (count,), generator=generator) == 0] = 0
+        return torch.arange(length) >= length - shorter[:, None]
 
     def _like(self, one: Tensor, count: int, below: int, generator: torch.Generator) -> Tensor:
         shape = (count, *one.shape[1:])

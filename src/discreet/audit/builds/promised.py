@@ -27,15 +27,15 @@ class Promised:
         """The public number that the noisy sum of a step is divided by."""
         return _at(self.plan.batches, step)
 
-    def norms(self, bits: Sequence[float]) -> list[float]:
+    def norms(self, bits: Sequence[float], *, still: bool = False) -> list[float]:
         """The clip norm of each step, of which `bits` are what was released beside the gradients: an adaptive norm
-        follows them. NaN where a rule has no norm for all parameters."""
+        follows them, unless it is held `still`. NaN where a rule has no norm for all parameters."""
         rule, found = self.plan.clipping, list[float]()
         now = rule.first_norm
         for step, bit in enumerate(bits):
             clip_norm = None if rule.groups(list(self.sizes)) or rule.BOX else self._clip(step, now)[0]
             found.append(math.nan if clip_norm is None else clip_norm)
-            if rule.FOLLOWS and now is not None:
+            if rule.FOLLOWS and now is not None and not still:
                 half = self._clip(step, now)[1]
                 now = rule.after(now, bit / (2 * half), self.divisor(step))
         return found
@@ -48,9 +48,10 @@ class Promised:
             return math.hypot(*(one for one, _ in groups.values()))
         return math.sqrt(sum(self.sizes.values())) if rule.BOX else math.hypot(*self._clip(step, norm))
 
-    def sensitivities(self, bits: Sequence[float]) -> Array:
+    def sensitivities(self, bits: Sequence[float], *, still: bool = False) -> Array:
         """The sensitivity of each step; shape (steps,)."""
-        return np.array([self.sensitivity(step, norm) for step, norm in enumerate(self.norms(bits))])
+        norms = self.norms(bits, still=still)
+        return np.array([self.sensitivity(step, norm) for step, norm in enumerate(norms)])
 
     def _clip(self, step: int, norm: float | None) -> tuple[float, float]:
         clip = self.plan.clipping.at(step, norm, self.multiplier(step))

@@ -8,7 +8,7 @@ statistics are needed. (Re:cord-play, arXiv 2602.17454, freezes outputs in this 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,10 +17,11 @@ import torch
 from discreet.audit.builds.canaries import Canary, canaries
 from discreet.audit.builds.following import Trace, follow
 from discreet.audit.builds.made_up import MadeUp
-from discreet.audit.builds.small_plans import adding_one, sampling_like, small
+from discreet.audit.builds.small_plans import adding_one, looser, sampling_like, small
 from discreet.audit.builds.subject import Subject
 from discreet.audit.outcomes import Outcome
 from discreet.core.array_types import Array, IntArray
+from discreet.core.errors import DiscreetError
 from discreet.plan import IndividualSampling, Plan
 from discreet.randomness import TestStream
 
@@ -34,7 +35,11 @@ ROWS, STEPS, SHARE = 39, 12, 0.5
 """Units of a replay: an odd number, so that with one more half of them passes a whole number, and whatever rounds it
 changes. Chunks of 7 then end with a part of one."""
 
-CHUNKS = (None, 7, 1)
+_IN_PARTS = 7
+CHUNKS = (None, 1, _IN_PARTS)
+_LOOSER = 1e3
+_SHORT = "replay/short gradients"
+_ALONE = "replay/nearly empty batches"
 
 
 @dataclass
@@ -54,19 +59,31 @@ class Replay:
         self.plan = small(self.subject.plan, sampling, self.rows, self.steps)
 
     def outcomes(self) -> list[Outcome]:
-        """How far each canary moves the releases, at every step, with chunks of several sizes."""
-        chunks = (1,) if self.subject.draws else CHUNKS
-        made = canaries(self.subject.maker, self.base, self.subject.classes)
-        found = [_timed(lambda: self._repeated(chunks[0]))]
-        for number, canary in enumerate(made):
-            chunk = chunks[number % len(chunks)]
-            found.append(_timed(lambda canary=canary, chunk=chunk: self._added(canary, chunk)))  # type: ignore[misc]
-        found.append(_timed(lambda: self._exchanged(made, chunks[-1])))
-        found.append(_timed(lambda: self._alone(made[0], chunks[-1])))
+        """All of `each`, with a notice if nothing that was added moved anything."""
+        found = list(self.each())
         if not any(one.figures.get("moved", 0.0) > 0.5 for one in found):
             what = "no made-up unit moves a sum by half of what it may, so that nothing is shown; give rows of your own"
-            found[0] = Outcome(found[0].name, found[0].said, found[0].wrong, notice=what, seconds=found[0].seconds)
+            found[0] = replace(found[0], notice=what)
         return found
+
+    def each(self) -> Iterator[Outcome]:
+        """How far each canary moves the releases, at every step, with chunks of several sizes; one after the other."""
+        chunks = (1,) if self.subject.draws else CHUNKS
+        made = canaries(self.subject.maker, self.base, self.subject.classes)
+        whole = next((one for one in made if one.name in ("loud", "one token")), made[0])
+        yield _timed(lambda: self._repeated(chunks[0]))
+        for number, canary in enumerate(made):
+            chunk = chunks[number % len(chunks)]
+            yield _timed(lambda canary=canary, chunk=chunk: self._added(canary, chunk))  # type: ignore[misc]
+        yield self.exchanged()
+        yield _timed(lambda: _unless_refused(_SHORT, lambda: self._short(made[0], chunks[0])))
+        yield _timed(lambda: _unless_refused(_ALONE, lambda: self._alone(whole, chunks[0])))
+
+    def exchanged(self) -> Outcome:
+        """One unit exchanged for another, under the plan's own sampler if it can be."""
+        chunk = 1 if self.subject.draws else _IN_PARTS
+        made = canaries(self.subject.maker, self.base, self.subject.classes)
+        return _timed(lambda: _unless_refused("replay/exchanged", lambda: self._exchanged(made, chunk)))
 
     def without(self, chunk: int | None) -> Trace:
         """The run without a canary."""
@@ -76,7 +93,7 @@ class Replay:
 
     def _run(self, plan: Plan, rows: MadeUp, chunk: int | None, lead: Trace | None = None, seed: int = 1000) -> Trace:
         with self.subject.training(plan, rows, stream=TestStream(seed + (chunk or 0)), chunk=chunk) as training:
-            return follow(training, lead, in_chunks=chunk == CHUNKS[1])
+            return follow(training, lead, in_chunks=chunk == _IN_PARTS)
 
     def _repeated(self, chunk: int | None) -> Outcome:
         """The same rows and stream twice: what differs was drawn elsewhere, and no replay tells it from the rows."""
@@ -96,8 +113,11 @@ class Replay:
         """With the canary as one more unit."""
         rows = self.base.with_unit(canary.inputs, canary.targets)
         without = self.without(chunk)
-        having = self._run(self.plan, rows, chunk, without)
         name = f"replay/{canary.name}" + ("" if chunk is None else f", chunks of {chunk}")
+        try:
+            having = self._run(self.plan, rows, chunk, without)
+        except DiscreetError as error:
+            return Outcome(name, f"such a unit is refused before anything is charged: {_first_line(error)}")
         return judged(name, without, having, self.plan, rows.owners(), allowed=1.0)
 
     def _exchanged(self, made: list[Canary], chunk: int | None) -> Outcome:
@@ -112,15 +132,26 @@ class Replay:
         having = self._run(plan, two, chunk, without)
         return judged(f"replay/exchanged, {sampling.kind}", without, having, plan, two.owners(), allowed=2.0, last=0)
 
+    def _short(self, canary: Canary, chunk: int | None) -> Outcome:
+        """With clip norms so large that gradients stay shorter: they must not be made longer than they may be."""
+        name, rule = _SHORT, looser(self.plan.clipping, _LOOSER)
+        if rule is None:
+            return Outcome(name, "the clip rule has no norm, so none is short")
+        plan = small(self.plan, self.plan.sampling, self.rows, max(4, self.steps // 2), clipping=rule)
+        rows = self.base.with_unit(canary.inputs, canary.targets)
+        without = self._run(plan, self.base, chunk)
+        having = self._run(plan, rows, chunk, without)
+        return judged(name, without, having, plan, rows.owners(), allowed=1.0)
+
     def _alone(self, canary: Canary, chunk: int | None) -> Outcome:
         """Beside one other unit, so that some batches hold nobody and some the canary alone."""
         sampling = adding_one(self.subject.plan, 2, SHARE)
-        plan = small(self.subject.plan, sampling, 2, self.steps)
+        plan = small(self.subject.plan, sampling, 2, max(STEPS, self.steps))
         base = self.subject.maker.units(1)
         rows = base.with_unit(canary.inputs, canary.targets)
         without = self._run(plan, base, chunk)
         having = self._run(plan, rows, chunk, without)
-        return judged("replay/nearly empty batches", without, having, plan, rows.owners(), allowed=1.0)
+        return judged(_ALONE, without, having, plan, rows.owners(), allowed=1.0)
 
 
 def _moved(one: Trace, other: Trace) -> Array:
@@ -141,6 +172,9 @@ def judged(
         return Outcome(name, f"the run fails: {without.failed}", wrong=True)
     if without.steps != having.steps:
         said = f"{without.steps} releases without the unit, {having.steps} with it"
+        return Outcome(name, said, wrong=True)
+    if having.steps != having.taken:
+        said = f"{having.steps} of {having.taken} steps released something; a step without rows releases noise too"
         return Outcome(name, said, wrong=True)
     moved, unit = _moved(without, having), int(owners.max()) if last is None else last
     worst, step = float(moved.max(initial=0.0)), int(moved.argmax())
@@ -165,7 +199,8 @@ def _wrong(
     """What is wrong with two neighbouring runs, in a sentence."""
     worst, step = float(moved.max(initial=0.0)), int(moved.argmax())
     owners, unit = units
-    read = [(set(owners[one].tolist()), set(owners[other].tolist())) for one, other in _both_read(without, having)]
+    both = _both_read(without, having) if having.rows == len(owners) else []  # else a pipeline made other rows of them
+    read = [(set(owners[one].tolist()), set(owners[other].tolist())) for one, other in both]
     others = sum(bool((one ^ other) - {unit}) for one, other in read)
     if others:
         return f"one unit changes which others are drawn, in {others} of {len(read)} steps"
@@ -196,6 +231,18 @@ def _both_read(without: Trace, having: Trace) -> list[tuple[IntArray, IntArray]]
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.shape == other.shape and bool(torch.equal(torch.nan_to_num(one), torch.nan_to_num(other)))
+
+
+def _unless_refused(name: str, check: Callable[[], Outcome]) -> Outcome:
+    """The outcome of a check, or that its rows cannot be trained on, which nothing of a run would tell."""
+    try:
+        return check()
+    except DiscreetError as error:
+        return Outcome(name, "not looked at", notice=f"its rows are refused ({_first_line(error)})")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _timed(check: Callable[[], Outcome]) -> Outcome:

@@ -13,7 +13,15 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.plan import AdaptivePlan, IndividualSampling, Plan
 from discreet.plan.batches import overlaid
-from discreet.plan.clip_rules import ClipRule, FlatClipping
+from discreet.plan.clip_rules import (
+    AdaptiveClipping,
+    AutomaticClipping,
+    ClipRule,
+    EllipsoidClipping,
+    FlatClipping,
+    GroupClipping,
+    PerLayerClipping,
+)
 from discreet.plan.clip_rules.scheduled import ScheduledClipping
 from discreet.sampling import (
     AllocationSampling,
@@ -68,6 +76,18 @@ def small(
 def clip_rule(rule: ClipRule) -> ClipRule:
     """The rule; of norms that change by a schedule the first."""
     return FlatClipping(norm=rule.first_norm) if isinstance(rule, ScheduledClipping) else rule
+
+
+def looser(rule: ClipRule, times: float) -> ClipRule | None:
+    """The rule with norms so many times as large, for gradients that are shorter; None for a rule without norms."""
+    one = clip_rule(rule)
+    if isinstance(one, GroupClipping):
+        return one.model_copy(update={"norms": {key: times * norm for key, norm in one.norms.items()}})
+    if isinstance(one, AdaptiveClipping):
+        return one.model_copy(update={"initial": min(one.cap, times * one.initial)})
+    if isinstance(one, FlatClipping | AutomaticClipping | PerLayerClipping | EllipsoidClipping):
+        return one.model_copy(update={"norm": times * one.norm})
+    return None
 
 
 def sampling_like(sampling: SamplingRecord, rows: int, share: float) -> SamplingRecord:

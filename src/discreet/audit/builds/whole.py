@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from discreet.audit.builds.charges_check import charge_outcomes
-from discreet.audit.builds.draws_check import STEPS as DRAWS
-from discreet.audit.builds.draws_check import draw_outcomes
 from discreet.audit.builds.game import RUNS, game_outcomes
-from discreet.audit.builds.noise_law import noise_outcomes
+from discreet.audit.builds.laws.charges_check import charge_outcomes
+from discreet.audit.builds.laws.draws_check import STEPS as DRAWS
+from discreet.audit.builds.laws.draws_check import draw_outcomes
+from discreet.audit.builds.laws.metrics_check import metric_outcomes
+from discreet.audit.builds.laws.noise_law import noise_outcomes
 from discreet.audit.builds.replay import STEPS, Replay
 from discreet.audit.builds.subject import Subject
 from discreet.audit.outcomes import FALSE_ALARM, Audit
 
 
 def audit_build(subject: Subject, *, false_alarm: float = FALSE_ALARM, effort: float = 1.0) -> Audit:
-    """Replay neighbours, hold noise, draws and charges against their laws, and play the game: on made-up rows, in
-    folders that are gone at the end. Nothing is charged to a ledger that is kept.
+    """Replay neighbours, hold noise, draws, charges and private metrics against their laws, and play the game: on
+    made-up rows, in folders that are gone at the end. Nothing is charged to a ledger that is kept.
 
     `effort`: steps relative to the usual number of them. What is looked at does not depend on what is seen.
     """
@@ -22,5 +23,6 @@ def audit_build(subject: Subject, *, false_alarm: float = FALSE_ALARM, effort: f
     outcomes += noise_outcomes(subject, steps=2 * max(10, round(20 * effort)))
     outcomes += draw_outcomes(subject, steps=max(48, round(DRAWS * effort)))
     outcomes += charge_outcomes(subject)
+    outcomes += metric_outcomes(subject)
     outcomes += game_outcomes(subject, runs=max(100, round(RUNS * effort)))
     return Audit(tuple(outcomes), false_alarm)

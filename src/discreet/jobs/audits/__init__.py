@@ -1,1 +1,1 @@
-"""Jobs of `discreet audit` that train or read a model: one whole run, and attacks on a published folder."""
+"""Jobs of `discreet audit`: a build, one whole run, and attacks on a published folder."""

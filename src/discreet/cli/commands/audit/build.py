@@ -39,7 +39,7 @@ def build(
 ) -> None:
     """Hold a build against its plan: what it releases, draws and charges, on made-up rows. Charges nothing."""
     from discreet.audit import audit_build
-    from discreet.jobs.audit_build import subject_of
+    from discreet.jobs.audits.audit_build import subject_of
 
     subject = subject_of(recipe, data, options, settings or [], overrides_of(epsilon, delta, population, None))
     found = audit_build(subject, effort=effort)

@@ -1,14 +1,11 @@
-"""The law of the noise: its scale, that it is normal, and that no noise is used twice.
+"""Tests of noise in standard deviations: each number of each step should be a standard normal, independent of others.
 
-Noise is seen in two ways. Where nobody is drawn the optimizer is given noise alone: two runs with the randomness of the
-operating system. And where batches are drawn, the difference of two runs with the same draws but fresh noise, the
-second led along the first: so the noise beside real sums, at every noise multiplier and clip norm that the plan has.
+`noise` has shape (steps, numbers), `spans` says where each tensor is.
 """
 
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -16,17 +13,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from discreet.audit import tails
-from discreet.audit.builds.audit_stream import FreshNoise
-from discreet.audit.builds.following import Trace, follow
-from discreet.audit.builds.small_plans import nobody, phases_like, sampling_like, small
-from discreet.audit.builds.subject import Subject
 from discreet.audit.outcomes import Outcome, together
 from discreet.core.array_types import Array
-from discreet.core.errors import InputError
-from discreet.plan import Plan, PoissonSampling
 
-ROWS = 24
-_PHASES = 6
 _MORE = 1.05
 """So much more noise than is paid for is worth a notice: it costs accuracy, and no privacy."""
 
@@ -40,98 +29,7 @@ _LEAST = 200
 Spans = Mapping[str, slice]
 
 
-def noise_outcomes(subject: Subject, *, steps: int = 40) -> list[Outcome]:
-    """The noise of an empty batch, and beside drawn ones. Even numbers of steps: the first half chooses what to look
-    at closely in the second."""
-    start = time.process_time()
-    runs = [_alone(subject, steps) for _ in range(2)]  # the second must not repeat the first
-    problem = next((found for found in (_fault(one, steps) for one in runs) if found), None)
-    if problem is not None:
-        return [Outcome("noise/empty batches", problem, wrong=True, seconds=time.process_time() - start)]
-    spans = _spans(subject, runs[0])
-    alone = np.concatenate([_standard(one) for one in runs])
-    found = [
-        _scale("noise/scale, nobody drawn", alone, spans),
-        _normal("noise/law", alone, spans),
-        _steps_apart("noise/steps and runs", alone),
-        _tensors_apart("noise/tensors", alone, spans),
-        _places_apart("noise/places", alone, spans),
-    ]
-    found[0] = replace(found[0], seconds=time.process_time() - start)
-    return [*found, *_beside_sums(subject, max(8, steps // 5))]
-
-
-def _beside_sums(subject: Subject, steps: int) -> list[Outcome]:
-    """The noise of drawn batches, over the phases of the plan."""
-    start = time.process_time()
-    try:
-        sampling = sampling_like(subject.plan.sampling, ROWS, 0.4)
-    except InputError:
-        sampling = PoissonSampling(rate=0.4)
-    noise, norms = phases_like(subject.plan, _PHASES, steps, sampling.sampler(ROWS).period)
-    plan = small(subject.plan, sampling, ROWS, sum(count for _, count in noise), noise=noise, norms=norms or None)
-    rows = subject.maker.units(ROWS, seed=3)
-    one = _seeded(subject, plan, rows, None)
-    other = _seeded(subject, plan, rows, one)
-    name = "noise/scale, batches drawn"
-    problem = _fault(one, plan.steps) or _fault(other, plan.steps)
-    if problem:
-        return [Outcome(name, problem, wrong=True, seconds=time.process_time() - start)]
-    between = (_standard(one) - _standard(other)) / np.sqrt(2)
-    found = [
-        _scale(name, between, _spans(subject, one), phases=[count for _, count in noise]),
-        _steps_apart("noise/steps, batches drawn", between),
-    ]
-    return [replace(found[0], seconds=time.process_time() - start), found[1]]
-
-
-def _alone(subject: Subject, steps: int) -> Trace:
-    plan = small(subject.plan, nobody(subject.plan), ROWS, steps)
-    with subject.training(plan, subject.maker.units(ROWS, seed=4)) as training:
-        return follow(training, still=True)
-
-
-def _seeded(subject: Subject, plan: Plan, rows: object, lead: Trace | None) -> Trace:
-    with subject.training(plan, rows, stream=FreshNoise(11), chunk=1 if subject.draws else None) as training:  # type: ignore[arg-type]
-        return follow(training, lead)
-
-
-def _fault(trace: Trace, steps: int) -> str | None:
-    """Why the noise of a run cannot be looked at, which is a finding."""
-    if trace.failed:
-        return f"the run fails: {trace.failed}"
-    if trace.steps != trace.taken:
-        return f"{trace.steps} of {trace.taken} steps released something; a step without rows must release noise too"
-    if trace.missing:
-        return f"{trace.missing} times a parameter got no release"
-    if not np.isfinite(trace.sums()).all():
-        return "what the optimizer is given is not finite"
-    return None
-
-
-def _standard(trace: Trace) -> Array:
-    """What a run without rows releases, in the standard deviations that the plan promises: (steps, numbers). Noise that
-    is correlated over steps is made independent again."""
-    plan, sums = trace.promised.plan, trace.sums()
-    first, *others = plan.sampling.strategy
-    made = first * sums
-    for lag, weight in enumerate(others, start=1):
-        made[lag:] += weight * sums[:-lag]
-    multipliers = np.array([trace.promised.multiplier(step) for step in range(trace.steps)])
-    deviations = multipliers * trace.sensitivities() * np.linalg.norm(plan.sampling.strategy)
-    found: Array = made / deviations[:, None]
-    return found
-
-
-def _spans(subject: Subject, trace: Trace) -> dict[str, slice]:
-    """Where each tensor is, with the bit of an adaptive clip rule as the last."""
-    spans = subject.spans
-    if trace.sums().shape[1] > subject.numbers:
-        spans["the bit of the clip norm"] = slice(subject.numbers, subject.numbers + 1)
-    return spans
-
-
-def _scale(name: str, noise: Array, spans: Spans, phases: Sequence[int] = ()) -> Outcome:
+def scale(name: str, noise: Array, spans: Spans, phases: Sequence[int] = ()) -> Outcome:
     """Chi-squared, tensor by tensor and phase by phase: less than is paid for is a finding, more of it a notice."""
     ends = np.cumsum([0, *phases]) if len(phases) > 1 else np.array([0, len(noise)])
     parts: list[tuple[str, float]] = []
@@ -152,7 +50,18 @@ def _scale(name: str, noise: Array, spans: Spans, phases: Sequence[int] = ()) ->
     return replace(found, notice=notice if len(parts) * too_much < _SURELY else None)
 
 
-def _normal(name: str, noise: Array, spans: Spans) -> Outcome:
+def scale_of_each_number(name: str, noise: Array, spans: Spans) -> Outcome:
+    """Chi-squared, number by number over all steps: the least spread of all, times how many there are."""
+    squares = np.square(noise).sum(0)
+    worst = int(squares.argmin())
+    tensor = next(key for key, span in spans.items() if span.start <= worst < span.stop)
+    least = float(np.sqrt(squares[worst] / len(noise)))
+    p = min(1.0, len(squares) * tails.less_spread(float(squares[worst]), len(noise)))
+    said = f"the number with the least noise has {least:.3f} of it over {len(noise)} steps (in {tensor!r})"
+    return Outcome(name, said, p=p, figures={"least": least})
+
+
+def law(name: str, noise: Array, spans: Spans) -> Outcome:
     """Kolmogorov and Smirnov, tensor by tensor. More noise than is paid for is scaled down, which `scale` judges; that
     makes distances shorter, so p too large if anything."""
     parts, furthest = [], 0.0
@@ -165,7 +74,7 @@ def _normal(name: str, noise: Array, spans: Spans) -> Outcome:
     return together(name, parts, said, distance=furthest)
 
 
-def _steps_apart(name: str, noise: Array) -> Outcome:
+def steps_apart(name: str, noise: Array) -> Outcome:
     """The largest correlation of two steps, of one run or two, among all pairs."""
     part = noise[:, :_SEEN]
     lengths = np.linalg.norm(part, axis=1)
@@ -180,7 +89,7 @@ def _steps_apart(name: str, noise: Array) -> Outcome:
     return Outcome(name, said, p=p, figures={"largest": float(found[worst])})
 
 
-def _tensors_apart(name: str, noise: Array, spans: Spans) -> Outcome:
+def tensors_apart(name: str, noise: Array, spans: Spans) -> Outcome:
     """Whether two tensors begin with the same noise. The first half of the steps names the pairs that are looked at."""
     half, keys = len(noise) // 2, [key for key, span in spans.items() if span.stop - span.start > 1]
     if len(keys) < 2:
@@ -201,7 +110,7 @@ def _tensors_apart(name: str, noise: Array, spans: Spans) -> Outcome:
     return together(name, parts, f"the largest correlation of two tensors is {largest:.3f}", largest=largest)
 
 
-def _places_apart(name: str, noise: Array, spans: Spans) -> Outcome:
+def places_apart(name: str, noise: Array, spans: Spans) -> Outcome:
     """Correlations within a tensor at a distance: noise drawn for one row of it and repeated. The first half of the
     steps names the distances that are looked at."""
     half = len(noise) // 2

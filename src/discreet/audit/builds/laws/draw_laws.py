@@ -149,12 +149,25 @@ def tests(law: DrawLaw, drawn: BoolArray, again: BoolArray) -> Iterator[Test]:
         here = drawn[:, slot]
         for name, p in _of_slot(rule, here, again[:, slot]):
             yield name + where, p
+    if law.times == 1:
+        yield _paired(law, drawn)
     if law.pairs is not None:
         trials = drawn.shape[0] * drawn.shape[2]
         for one in range(len(law.slots)):
             for other in range(one + 1, len(law.slots)):
                 count = int((drawn[:, one] & drawn[:, other]).sum())
                 yield f"steps {one + 1} and {other + 1} of a period", tails.binomial(count, trials, law.pairs)
+
+
+def _paired(law: DrawLaw, drawn: BoolArray) -> Test:
+    """The test for two units that are in the same steps, over whole periods, each in one step of a period."""
+    periods, _, units = drawn.shape
+    where = drawn.transpose(0, 2, 1).astype(np.int64)
+    together = (where @ where.transpose(0, 2, 1)).sum(0)[np.triu_indices(units, 1)]
+    most = int(together.max())
+    chance = min(1.0, sum(rule.pair for rule in law.slots))
+    p = min(1.0, len(together) * tails.at_least(most, periods, chance))
+    return f"two units in the same step {most} of {periods} times", p
 
 
 def _of_slot(rule: Slot, drawn: BoolArray, again: BoolArray) -> Iterator[Test]:

@@ -37,7 +37,7 @@ def _judged(plan: Plan, trace: Trace, seconds: float) -> Outcome:
     name = "charges"
     if trace.failed:
         return Outcome(name, f"the run fails: {trace.failed}", wrong=True, seconds=seconds)
-    wanted = _events(plan.event())
+    wanted = planned_events(plan.event())
     period, charged = plan.sampler.period, len(trace.events) * plan.sampler.period
     for what, when in (("read rows", trace.charged_before), ("was taken", dict(enumerate(trace.charged)))):
         early = [step for step, count in when.items() if count < step + 1]
@@ -55,5 +55,6 @@ def _judged(plan: Plan, trace: Trace, seconds: float) -> Outcome:
     return Outcome(name, f"{trace.steps} steps, each charged as planned before it was drawn", seconds=seconds)
 
 
-def _events(event: Event) -> list[Event]:
+def planned_events(event: Event) -> list[Event]:
+    """What an event charges, release by release."""
     return [one for part, count in flatten(event) for one in [part] * count]

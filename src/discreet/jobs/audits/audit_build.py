@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
 
-from discreet.audit.builds.made_up import MadeUp, Maker
+from discreet.audit.builds.factory import subject_from
+from discreet.audit.builds.made_up import Maker
 from discreet.audit.builds.small_plans import adding_one, small
-from discreet.audit.builds.subject import Pipeline, Subject, stand_in
+from discreet.audit.builds.subject import Subject, stand_in
 from discreet.clipping import Criterion
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
@@ -63,24 +63,6 @@ def subject_of_module(name: str) -> Subject:
     if not callable(found):
         raise InputError(f"{file} has no function {function or _MAKES}() that returns a discreet.Training")
     return subject_from(found, f"{function or _MAKES}() of {file}")
-
-
-def subject_from(factory: object, what: str) -> Subject:
-    """The training that a function makes; see `subject_of_module`."""
-    assert callable(factory)
-    taken = inspect.signature(factory).parameters
-    made = factory()
-    if not isinstance(made, Training):
-        raise InputError(f"{what} returns {type(made).__name__}; it must return a discreet.Training that was not run")
-
-    def pipeline(rows: MadeUp) -> object:
-        given: dict[str, object] = {"data": (rows.inputs, rows.targets)}
-        if "units" in taken:
-            given["units"] = None if rows.users is None else list(rows.users)
-        return factory(**given).made_of.data
-
-    own: Pipeline | None = pipeline if "data" in taken else None
-    return Subject.of(made, own)
 
 
 def _loaded(path: Path) -> ModuleType:

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from discreet.audit.builds.draw_laws import cyclic, impossible, law_of, tests
 from discreet.audit.builds.following import follow
+from discreet.audit.builds.laws.draw_laws import cyclic, impossible, law_of, tests
 from discreet.audit.builds.made_up import MadeUp
 from discreet.audit.builds.small_plans import sampling_like, small
 from discreet.audit.builds.subject import Subject
 from discreet.audit.outcomes import Outcome, together
 from discreet.core.array_types import BoolArray
-from discreet.core.errors import InputError
+from discreet.core.errors import DiscreetError, InputError
 from discreet.plan import Plan
 from discreet.sampling import CyclicPoissonSampling, SamplingRecord
 
@@ -32,10 +32,13 @@ def draw_outcomes(subject: Subject, *, steps: int = STEPS) -> list[Outcome]:
             raise InputError(f"the audit does not know the law of {sampling.kind} sampling")
     except InputError as error:
         return [Outcome("draws", "not looked at", notice=f"{error}, so draws are not looked at")]
-    plan = small(subject.plan, sampling, UNITS, max(steps, 8 * sampling.sampler(UNITS).period))
-    found = _same_size(subject, plan, sampling)
-    if not sampling.SIZE_IS_PUBLIC:
-        found.append(_more_units(subject, plan, sampling))
+    plan = small(subject.plan, sampling, UNITS, max(steps, 16 * sampling.sampler(UNITS).period))
+    try:
+        found = _same_size(subject, plan, sampling)
+        if not sampling.SIZE_IS_PUBLIC:
+            found.append(_more_units(subject, plan, sampling))
+    except DiscreetError as error:
+        return [Outcome("draws", "not looked at", notice=f"rows are refused ({error}), so draws are not looked at")]
     return [replace(found[0], seconds=time.process_time() - start), *found[1:]]
 
 
@@ -78,6 +81,8 @@ def _drawn(subject: Subject, plan: Plan, rows: MadeUp) -> BoolArray | str:
     owners = rows.owners()
     with subject.training(plan, rows) as training:
         trace = follow(training, still=True)
+    if trace.rows != len(owners):
+        return f"{trace.rows} rows are made of {len(owners)}: a row in the data is none in training, or several"
     if trace.failed or trace.steps != plan.steps:
         return trace.failed or f"{trace.steps} of {plan.steps} steps released something"
     drawn = np.zeros((plan.steps, rows.units), np.bool_)
