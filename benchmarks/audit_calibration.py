@@ -1,7 +1,7 @@
 """Are the bounds of one-run audits as rarely wrong as they say, and how much of the truth do they find?
 
-python benchmarks/audit_bounds.py calibration [--runs 4000]
-python benchmarks/audit_bounds.py tightness [--runs 400]
+python benchmarks/audit_calibration.py calibration [--runs 4000]
+python benchmarks/audit_calibration.py tightness [--runs 400]
 
 Every mechanism here has a known trade-off function. "Refuted" is an error: the run keeps its curve. Each count of right
 guesses comes from scores, as in an audit; a number of guesses is fixed beforehand.

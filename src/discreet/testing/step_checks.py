@@ -31,7 +31,10 @@ Draws = Callable[[int], Sequence[Sequence[int]]]
 TOLERANCE = 2e-3
 """Room for rounding, relative to the sensitivity."""
 
-PAIRS, RUNS, DRAWS = 40, 400, 200
+RUNS, DRAWS = 400, 200
+_NUMBERS, _PAIRS = 20_000, (40, 400)
+"""Numbers of noise that are looked at, and the least and the most pairs of releases that they come from."""
+
 _FEW = 3
 
 
@@ -53,7 +56,7 @@ def step_outcomes(make: Make, rows: Rows, claim: StepClaim, effort: float = 1.0)
     made up or public."""
     with generators_put_back():
         found = list(_replays(make, rows, claim))
-        found += _noise(make, rows, claim, max(10, round(PAIRS * effort)))
+        found += _noise(make, rows, claim, effort)
         return [*found, _game(make, rows, claim, max(100, round(RUNS * effort)))]
 
 
@@ -122,12 +125,14 @@ def _replayed(make: Make, pair: Neighbours, batch: Rows, claim: StepClaim) -> It
         yield Outcome(name, said, wrong=not moved <= allowed + TOLERANCE + rounded, figures={"moved": moved})
 
 
-def _noise(make: Make, rows: Rows, claim: StepClaim, pairs: int) -> list[Outcome]:
+def _noise(make: Make, rows: Rows, claim: StepClaim, effort: float) -> list[Outcome]:
     """The noise of a batch, as differences of two releases of it; of no batch, as it is."""
     found: list[Outcome] = []
     batch, empty = (rows[0][:_FEW], rows[1][:_FEW]), (rows[0][:0], rows[1][:0])
     step = make(*rows)
     spans = _spans(step(*batch))
+    numbers = max(span.stop for span in spans.values())
+    pairs = max(10, round(effort * min(_PAIRS[1], max(_PAIRS[0], _NUMBERS // numbers))))
     try:
         alone = np.stack([_released(step, empty) for _ in range(pairs)]) / claim.noise
     except Exception as error:
