@@ -35,9 +35,8 @@ def test_my_wrong_step():
 
 
 def test_marked_tests_are_audited(tmp_path: Path) -> None:
-    (tmp_path / "dp_sgd_by_hand.py").write_text(
-        (Path(__file__).parents[1] / "support" / "dp_sgd_by_hand.py").read_text()
-    )
+    by_hand = Path(__file__).parents[1] / "support" / "dp_sgd_by_hand.py"
+    (tmp_path / by_hand.name).write_text(by_hand.read_text())
     (tmp_path / "test_mine.py").write_text(TESTS)
     found = ran(tmp_path, "-rA")
     assert "PASSED test_mine.py::test_my_step" in found

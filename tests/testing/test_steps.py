@@ -36,7 +36,7 @@ def test_a_sound_step_passes_and_says_what_was_looked_at() -> None:
 def test_a_wrong_step_is_found(wrong: str) -> None:
     made, check = WRONG[wrong]
     with pytest.raises(AssertionError, match=f"FAILED  {check}"):
-        assert_private(made, **CLAIM | {"effort": 0.25})
+        assert_private(made, **CLAIM | {"effort": 0.5})
 
 
 def test_shuffled_epochs_under_a_poisson_claim_are_found() -> None:
@@ -48,7 +48,7 @@ def test_a_step_whose_noise_has_no_seed_is_not_replayed_and_says_so() -> None:
     secret = torch.Generator()
     secret.seed()
     made = make(noise=lambda total: NOISE * torch.randn(total.shape, generator=secret))
-    found = assert_private(made, **CLAIM | {"effort": 0.25})
+    found = assert_private(made, **CLAIM | {"effort": 0.5})
     assert any(one.notice and "no replay" in one.notice for one in found.outcomes)
 
 

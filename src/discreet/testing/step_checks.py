@@ -140,6 +140,7 @@ def _noise(make: Make, rows: Rows, claim: StepClaim, effort: float) -> list[Outc
         found.append(Outcome("noise/empty batches", said, wrong=True))
     else:
         found.append(noise_tests.scale("noise/scale, nobody drawn", alone, spans))
+        found.append(noise_tests.law("noise/law, nobody drawn", alone, spans))  # a difference of two hides it
     releases = np.stack([_released(step, batch) for _ in range(2 * pairs)])
     if not np.isfinite(releases).all():
         return [*found, Outcome("noise/scale, batch drawn", "what is released is not finite", wrong=True)]
@@ -148,7 +149,7 @@ def _noise(make: Make, rows: Rows, claim: StepClaim, effort: float) -> list[Outc
         *found,
         noise_tests.scale("noise/scale, batch drawn", noise, spans),
         noise_tests.scale_of_each_number("noise/scale of each number", noise, spans),
-        noise_tests.law("noise/law", noise, spans),
+        noise_tests.law("noise/law, batch drawn", noise, spans),
         noise_tests.steps_apart("noise/steps", noise),
         noise_tests.tensors_apart("noise/tensors", noise, spans),
         noise_tests.places_apart("noise/places", noise, spans),
