@@ -18,7 +18,8 @@ def executed(path: Path, folder: Path) -> Any:
     """The notebook at `path` with its outputs, run in `folder` by this interpreter; an error in a cell is raised."""
     notebook = nbformat.read(path, as_version=4)
     commands = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # of this environment, for !discreet
-    client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}})
+    where = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(notebook, timeout=300, resources=where, coalesce_streams=True)
     client.execute(env=os.environ | {"PATH": commands, "XDG_DATA_HOME": str(folder / "share")})
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # when each cell ran
