@@ -124,6 +124,8 @@ ALLOWED["jobs"] = ALLOWED["prediction"] | {
     "publication",
     "prediction",
     "ledger",
+    "language",
+    "integrations",
 }
 ALLOWED["testing"] = ALLOWED["audit"] | {"audit"}  # audits, as other people's tests use them
 ALLOWED["cli"] = set(ALLOWED)

@@ -45,6 +45,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "predict:predict",
         "Predict new rows with a published model, once its files are found to be the certified ones.",
     ),
+    "generate": (
+        "generate:generate",
+        "Write texts with a published language model, once it is verified. They give away no more than the model.",
+    ),
     "export": (
         "export:export",
         "Write a published model, with the preparation of its inputs, as an ONNX file that predicts the same.",

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from discreet.cli.loading import loading
 from discreet.cli.options.json_output import echo_json
+from discreet.cli.options.language_model import NO_MODEL, LanguageOptions
 from discreet.cli.options.run import (
     DataOption,
     DatasetOption,
@@ -55,6 +57,7 @@ from discreet.core.metric_names import (
 from discreet.core.processes import launched, rank
 
 if TYPE_CHECKING:
+    from discreet.certificate.described import About
     from discreet.core.guarantee import Guarantee
     from discreet.jobs.phases import Phases
     from discreet.jobs.train import Job
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
 _PUBLISHED = "{}: published before; the key of its noise, which was left, is destroyed now"
 
 
+@with_options(LanguageOptions)
 @with_options(TableOptions)
 def train(
     recipe: Annotated[
@@ -71,6 +75,7 @@ def train(
     ] = None,
     data: DataOption = None,
     options: TableOptions = NO_TABLE,
+    language: LanguageOptions = NO_MODEL,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     population: PopulationOption = None,
@@ -92,23 +97,20 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
+    about = about_of(title, note)
+    if language.given:
+        budget = epsilon, delta, population
+        others = (data, holdout, finish, show_settings, dry_run, as_json, processes, lanes, device != "cpu")
+        _fine_tune(recipe, language, options, budget, settings or [], out, about, ledger, dataset_id, resume, others)
+        return
     with loading():
         from discreet.jobs.image_or_text_schema import declared
         from discreet.jobs.phases import Phases
-        from discreet.jobs.train import Job
         from discreet.recipes.recipe_files import settings_of
 
     phases, overrides = Phases(), overrides_of(epsilon, delta, population, holdout)
-    if resume is None:
-        if finish:
-            raise InputError("--finish publishes an interrupted run; name it with --resume DIR")
-        job = Job.new(recipe or "digits", data, out, settings or [], overrides, options, about_of(title, note)).again()
-    else:
-        if recipe or data or out or settings or dataset_id or overrides or options.given or title or note:
-            raise InputError(
-                "--resume goes on with the run as it was started; leave out recipe, data, title and settings"
-            )
-        job = Job.resumed(resume)
+    given = recipe, data, out, settings, dataset_id, overrides, options.given, title, note
+    job = _job(recipe, data, out, settings, overrides, options, about, resume, given, finish=finish)
     if job.published or show_settings:
         typer.echo(_PUBLISHED.format(job.target) if job.published else "\n".join(settings_of(job.recipe)))
         return
@@ -124,6 +126,63 @@ def train(
     with spoken(verbose=verbose):
         guarantee, trained = start(lanes=lanes, phases=phases)
     _tell(job, guarantee, trained, phases if as_json else None)
+
+
+def _job(
+    recipe: str | None,
+    data: Path | None,
+    out: Path | None,
+    settings: Sequence[str] | None,
+    overrides: Mapping[str, object],
+    options: TableOptions,
+    about: About,
+    resume: Path | None,
+    given: Sequence[object],
+    *,
+    finish: bool,
+) -> Job:
+    """A new job, or the one that is resumed. `given`: what may not be given again with it."""
+    with loading():
+        from discreet.jobs.train import Job
+
+    if resume is None:
+        if finish:
+            raise InputError("--finish publishes an interrupted run; name it with --resume DIR")
+        return Job.new(recipe or "digits", data, out, settings or [], overrides, options, about).again()
+    if any(given):
+        raise InputError("--resume goes on with the run as it was started; leave out recipe, data, title and settings")
+    return Job.resumed(resume)
+
+
+def _fine_tune(
+    path: str | None,
+    language: LanguageOptions,
+    options: TableOptions,
+    budget: tuple[float | None, float | None, float | None],
+    settings: Sequence[str],
+    out: Path | None,
+    about: About,
+    ledger: str | None,
+    dataset_id: str | None,
+    resume: Path | None,
+    others: Sequence[object],
+) -> None:
+    """Fine-tune a language model. `resume`: its run is gone on with, all options given again. `others`: those that it
+    does not have."""
+    with loading():
+        from discreet.jobs.language.language_run import Budget, LanguageJob
+
+    if any(others):
+        raise InputError(
+            "with --model there are no --data, --holdout, --finish, --show-settings, --dry-run, --json, "
+            "--device, --processes or --lanes"
+        )
+    job = LanguageJob.of(path, language, options, Budget(*budget), settings, out, about)
+    with spoken(verbose=False):
+        guarantee, trained = job.run(ledger=ledger_of(ledger, dataset_id), dataset_id=dataset_id or "", resume=resume)
+    metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
+    figures = "".join(f", public {name} {value:.4f}" for name, value in metrics.items())
+    typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{figures}")
 
 
 def _show(job: Job, *, as_json: bool) -> None:

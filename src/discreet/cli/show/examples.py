@@ -11,7 +11,10 @@ _STYLE = re.compile(r"(?<!\\)(\[[a-z#/@][^\[]*?\])")
 
 EXAMPLES: Mapping[str, str] = {
     "train": "discreet train digits --epsilon 1 --delta 1e-4 --out digits-private\n"
-    "discreet train patients.csv --schema patients.yaml --epsilon 3 --delta 1e-6 --test volunteers.csv",
+    "discreet train patients.csv --schema patients.yaml --epsilon 3 --delta 1e-6 --test volunteers.csv\n"
+    "discreet train reviews.jsonl --text review --model my-model --lora 8 --unit row --population 20000 --epsilon 3 "
+    "--delta 1e-5",
+    "generate": "discreet generate reviews-private --model my-model --prompt The --rows 100 --out synthetic.csv",
     "tune": "discreet tune digits --grid optimizer.lr=0.5,1,2 --trials 8 --epsilon 2 --out best\n"
     "discreet tune patients.csv --schema patients.yaml --epsilon 3 --grid optimizer.lr=0.2,1 --trials 4 --holdout 10%",
     "predict": "discreet predict digits-private new.csv --out predictions.csv",

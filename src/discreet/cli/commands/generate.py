@@ -1,0 +1,49 @@
+"""`discreet generate`: texts that a published language model writes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.core.disk import write_output
+from discreet.core.errors import InputError, plain
+
+
+def generate(
+    folder: Annotated[Path, typer.Argument(help="A published folder.")],
+    model: Annotated[Path, typer.Option("--model", help="Folder with the base model and its tokenizer.")],
+    prompt: Annotated[str, typer.Option("--prompt", help="What the texts begin with; public.")],
+    rows: Annotated[int, typer.Option("--rows", help="How many texts.", min=1)] = 1,
+    length: Annotated[int, typer.Option("--length", help="The most new tokens of a text.", min=1)] = 64,
+    temperature: Annotated[float, typer.Option("--temperature", help="Below 1 likely words are likelier.")] = 1.0,
+    seed: Annotated[int, typer.Option("--seed", help="For the same texts again.", min=0)] = 0,
+    out: Annotated[Path | None, typer.Option("--out", help="Write a .csv file instead of to the terminal.")] = None,
+) -> None:
+    """Write texts with a published language model, once it is verified. They give away no more than the model."""
+    from discreet.cli.loading import loading
+
+    if out is not None and (out.exists() or out.suffix.lower() != ".csv"):
+        raise InputError(f"{out} exists already, or is no .csv file; name another one with --out")
+    with loading():
+        from discreet.jobs.language.generation import Writer
+
+    writer = Writer.of(folder, model)
+    texts = writer.write(prompt, rows, length=length, temperature=temperature, seed=seed)
+    epsilon = math.ceil(writer.epsilon * 1e4) / 1e4
+    typer.echo(
+        f"post-processing of a model with epsilon {epsilon:.4f} at delta {writer.delta:g}: no further cost", err=True
+    )
+    if out is None:
+        for text in texts:
+            typer.echo(plain(" ".join(text.split())))
+        return
+    table = io.StringIO()
+    lines = csv.writer(table)
+    lines.writerow(["text", "epsilon", "delta"])
+    lines.writerows([text, epsilon, writer.delta] for text in texts)
+    write_output(out, lambda file: file.write(table.getvalue().encode()), replace=False, advice="name another file")

@@ -1,0 +1,80 @@
+"""`discreet generate`: texts that a published language model writes. They are post-processing: they cost nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from discreet.certificate.files import MODEL, read_certificate
+from discreet.core import checks
+from discreet.core.errors import InputError, VerificationFailed
+from discreet.core.extras import extra
+from discreet.language import TransformersModel, weights_digest
+from discreet.verification import verify
+
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Writer:
+    """A published model with its tokenizer, and the claim of its certificate."""
+
+    tokenizer: Any
+    model: Any
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def of(cls, folder: Path, base: Path) -> Writer:
+        """The model in a published folder, on the base model in the folder `base`.
+
+        `VerificationFailed` unless the certificate supports its claim; `InputError` if the base is another model.
+        """
+        if not (verdict := verify(folder, signed=False)).accepted:
+            raise VerificationFailed(f"{folder}: {verdict.summary}")
+        facts, transformers = read_certificate(folder), extra("transformers", "hf", "discreet generate")
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(base, local_files_only=True)
+            model = transformers.AutoModelForCausalLM.from_pretrained(base, local_files_only=True)
+        except (OSError, ValueError) as error:
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            raise InputError(f"{base} cannot be loaded: {why}") from None
+        if "base" in facts:
+            if weights_digest(model) != facts["base"]["sha256"]:
+                raise InputError(f"{base} is not the model {facts['base']['name']!r} that these adapters belong to")
+            model = extra("peft", "hf", "discreet generate").PeftModel.from_pretrained(model, str(folder))
+        else:
+            try:
+                TransformersModel(model, "causal-lm").load_state_dict(load_file(folder / MODEL))
+            except RuntimeError:
+                raise InputError(f"{folder} does not hold a model of the kind in {base}") from None
+        return cls(tokenizer, model.eval(), facts["claim"]["epsilon"], facts["claim"]["delta"])
+
+    def write(self, prompt: str, rows: int, *, length: int, temperature: float, seed: int) -> list[str]:
+        """So many texts that begin with the prompt, of `length` new tokens at most. The prompt is public."""
+        checks.count("rows", rows)
+        checks.count("length", length)
+        checks.positive("temperature", temperature)
+        tokens = self.tokenizer(prompt, return_tensors="pt")
+        if tokens["input_ids"].shape[1] == 0:
+            raise InputError("the prompt has no tokens; give a word to begin with")
+        padding = self.tokenizer.pad_token_id
+        found: list[str] = []
+        with torch.random.fork_rng(), torch.no_grad():
+            torch.manual_seed(seed)
+            while len(found) < rows:
+                made = self.model.generate(
+                    input_ids=tokens["input_ids"],
+                    attention_mask=tokens["attention_mask"],
+                    do_sample=True,
+                    temperature=temperature,
+                    max_new_tokens=length,
+                    num_return_sequences=min(_AT_ONCE, rows - len(found)),
+                    pad_token_id=self.tokenizer.eos_token_id if padding is None else padding,
+                )
+                found += self.tokenizer.batch_decode(made, skip_special_tokens=True)
+        return found

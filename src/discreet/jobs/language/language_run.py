@@ -1,0 +1,216 @@
+"""`discreet train TEXTS --model FOLDER`: a language model on a column of texts, to a published folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from discreet.certificate.described import About
+from discreet.certificate.model_spec import of_module
+from discreet.core.adjacency import Unit
+from discreet.core.errors import InputError
+from discreet.core.extras import extra
+from discreet.core.guarantee import Guarantee
+from discreet.jobs.language.language_facts import LanguageFacts, Settings
+from discreet.jobs.language.private_texts import read_rows, tokens_of
+from discreet.jobs.table_facts import TableFacts
+from discreet.language import Task, TransformersModel, TransformersRows, task_named
+from discreet.plan import Plan
+from discreet.plan.suggest import suggest
+from discreet.publication import publish
+from discreet.publication.publishing import check_target
+from discreet.training import EngineOptions, PublicData, RunOptions, Trained, Training
+
+_TASKS = ("causal-lm", "classification")
+_LENGTH = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What is declared of privacy: the budget, and how many rows or people there are, as the public may know."""
+
+    epsilon: float | None
+    delta: float | None
+    population: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LanguageJob:
+    """A file of texts, a model, and the folder to publish to."""
+
+    path: Path
+    facts: LanguageFacts
+    table: TableFacts
+    budget: Budget
+    settings: Settings
+    target: Path
+    about: About
+
+    @classmethod
+    def of(
+        cls,
+        name: str | None,
+        facts: LanguageFacts,
+        table: TableFacts,
+        budget: Budget,
+        settings: Sequence[str],
+        out: Path | None,
+        about: About,
+    ) -> LanguageJob:
+        """A job from the options of the command line; what is wrong with them is said before anything is read."""
+        if name is None or table.wide.text is None:
+            raise InputError("--model fine-tunes on texts: discreet train FILE --text COLUMN --model FOLDER")
+        unused = [one for one in table.given if one not in ("--text", "--target", "--unit", "--test", "--classes")]
+        if unused:
+            raise InputError(f"{unused[0]} is not for a language model; leave it out")
+        task = task_named(facts.task or "causal-lm")
+        if task.name not in _TASKS:
+            raise InputError(f"this command trains {' and '.join(_TASKS)}; for {task.name} use discreet.language")
+        if (task.name == "classification") != (table.target is not None):
+            raise InputError("classification needs --target COLUMN, and causal-lm has none")
+        if table.unit is None:
+            raise InputError("say whose a row is: --unit COLUMN, or --unit row if everybody has one row")
+        if None in (budget.epsilon, budget.delta, budget.population):
+            raise InputError("declare --epsilon, --delta and --population")
+        target = out or Path(f"{Path(name).stem}-private")
+        check_target(target)
+        return cls(Path(name), replace(facts, task=task.name), table, budget, Settings.of(settings), target, about)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return self.target.with_name(self.target.name + ".run")
+
+    @property
+    def task(self) -> Task:
+        """What the model is trained for."""
+        return task_named(self.facts.task or "causal-lm")
+
+    def plan(self) -> Plan:
+        """The plan, from what was declared alone."""
+        epsilon, delta, population = (float(one or 0) for one in (*self._privacy(), self.budget.population))
+        settings, by_row = self.settings, self.table.unit == "row"
+        if not by_row and settings.rows_per_unit is None:
+            raise InputError("say how many texts of a person a step uses at most: --set rows_per_unit=5")
+        steps, batch = settings.steps, settings.batch
+        if steps is None or batch is None:
+            found = suggest(population, epsilon, delta, most_epochs=10, poisson=True).plan
+            steps, batch = steps or found.steps, batch or found.sampling.expected_batch(population)
+        return Plan.poisson(
+            population=population,
+            batch=batch,
+            steps=steps,
+            clip_norm=settings.clip_norm,
+            delta=delta,
+            unit=Unit.EXAMPLE if by_row else Unit.USER,
+            rows_per_unit=1 if by_row else settings.rows_per_unit,
+        ).calibrate(epsilon=epsilon)
+
+    def _privacy(self) -> tuple[float | None, float | None]:
+        return self.budget.epsilon, self.budget.delta
+
+    def run(self, *, ledger: str | None, dataset_id: str, resume: Path | None) -> tuple[Guarantee, Trained]:
+        """Train and publish; return the guarantee with the run. `resume`: the folder of this run, to go on with it."""
+        if resume is not None and resume.resolve() not in (self.folder.resolve(), self.target.resolve()):
+            raise InputError(f"{resume} is not the folder of this run, {self.folder}; give all its options again")
+        plan, classes = self.plan(), self._classes()
+        tokenizer, model = self._loaded(classes)
+        wrapped = TransformersModel(model, self.task)
+        private = read_rows(self.path, [*self._columns(), *([] if self.table.unit == "row" else [self._unit()])])
+        padding = getattr(model.config, "pad_token_id", None) or 0
+        rows = self._rows(private, tokenizer, classes, padding)
+        public = None
+        if self.table.test is not None:
+            known = read_rows(self.table.test, self._columns())
+            public = PublicData(test=_together(self._rows(known, tokenizer, classes, padding)))
+        trained_ones = [one for one in wrapped.parameters() if one.requires_grad]
+        training = Training(
+            plan,
+            wrapped,
+            self.task.loss(reduction=self.settings.reduction),  # type: ignore[arg-type]  # it refuses others
+            torch.optim.AdamW(trained_ones, lr=self.settings.learning_rate, weight_decay=0.0),
+            rows,
+            units=None if self.table.unit == "row" else [row[self._unit()] for row in private],
+            public=public,
+            run=RunOptions(self.folder, resume=resume is not None, ledger=ledger, dataset_id=dataset_id),
+            engine=EngineOptions(self.settings.engine),
+        )
+        trained = training.run()
+        return self._published(trained), trained
+
+    def _published(self, trained: Trained) -> Guarantee:
+        spec = replace(of_module(trained.model), about=self.about)
+        if self.facts.lora is None:
+            return publish(trained, self.target, spec)
+        from discreet.integrations.adapter_publishing import publish_adapters
+
+        return publish_adapters(trained, self.target, base=self._source().name.replace(" ", "-"), spec=spec)
+
+    def _source(self) -> Path:
+        """The folder of the model. Nothing is downloaded."""
+        folder = Path(self.facts.model or "").resolve()
+        if not (folder / "config.json").is_file():
+            raise InputError(
+                f"{folder} has no config.json; name a folder that save_pretrained wrote, with its tokenizer"
+            )
+        return folder
+
+    def _loaded(self, classes: Sequence[str]) -> tuple[Any, Any]:
+        """The tokenizer, and the model with what will be trained of it. New weights are drawn from a public seed."""
+        transformers, folder = extra("transformers", "hf", "--model"), self._source()
+        heads = {"num_labels": len(classes)} if classes else {}
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            try:
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+                kind = getattr(transformers, self.task.auto)
+                model = kind.from_pretrained(folder, local_files_only=True, **heads)
+            except (OSError, ValueError) as error:
+                why = (str(error).splitlines() or [type(error).__name__])[0]
+                raise InputError(f"{folder} cannot be loaded: {why}") from None
+            if classes and model.config.pad_token_id is None:
+                model.config.pad_token_id = tokenizer.pad_token_id or 0
+            if self.facts.lora is not None:
+                peft = extra("peft", "hf", "--lora")
+                wanted = {"r": self.facts.lora, "lora_alpha": 2 * self.facts.lora, "target_modules": "all-linear"}
+                model = peft.get_peft_model(model, peft.LoraConfig(task_type=self.task.peft, **wanted))
+        return tokenizer, model
+
+    def _columns(self) -> list[str]:
+        return [str(self.table.wide.text), *([] if self.table.target is None else [self.table.target])]
+
+    def _unit(self) -> str:
+        return str(self.table.unit)
+
+    def _classes(self) -> list[str]:
+        """The declared classes: those of --classes, or of the table declared public."""
+        if self.table.target is None:
+            return []
+        if self.table.wide.classes is not None:
+            return [one.strip() for one in self.table.wide.classes.split(",")]
+        if self.table.test is None:
+            raise InputError("declare the classes: --classes A,B, or --test FILE, which is declared public")
+        return sorted({str(row[self.table.target]) for row in read_rows(self.table.test, [self.table.target])})
+
+    def _rows(self, rows: list[dict[str, Any]], tokenizer: Any, classes: list[str], padding: int) -> TransformersRows:
+        """Rows of tokens, each made of its own text."""
+        length, text, target = self.facts.length or _LENGTH, str(self.table.wide.text), self.table.target
+        made: list[dict[str, Any]] = []
+        for number, row in enumerate(rows):
+            tokens: dict[str, Any] = tokens_of(tokenizer, row[text], length, ends=self.task.shifted)
+            if target is not None:
+                if (label := str(row[target])) not in classes:
+                    raise InputError(f"row {number} has the class {label!r}, which is none of {', '.join(classes)}")
+                tokens["labels"] = classes.index(label)
+            made.append(tokens)
+        return TransformersRows(made, self.task, length=length, padding=padding)
+
+
+def _together(rows: TransformersRows) -> tuple[Tensor, Tensor]:
+    pairs = [rows[place] for place in range(len(rows))]
+    return torch.stack([inputs for inputs, _ in pairs]), torch.stack([label for _, label in pairs])

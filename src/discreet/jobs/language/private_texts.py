@@ -1,0 +1,81 @@
+"""A file of texts: JSON lines, CSV or Parquet; and texts as tokens, each by itself."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from discreet.core.disk import refuse_special
+from discreet.core.errors import InputError
+
+_KINDS = {".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+
+
+def read_rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """The named columns of each row; others are not looked at. `InputError` names the row that lacks one."""
+    kind = _KINDS.get(path.suffix.lower())
+    if kind is None:
+        raise InputError(f"{path} must be one of {', '.join(_KINDS)}")
+    refuse_special(path)
+    readers = {"json": _of_json, "csv": _of_csv, "parquet": _of_parquet}
+    rows = []
+    try:
+        for number, row in enumerate(readers[kind](path, columns)):
+            lacking = [name for name in columns if row.get(name) is None or row[name] == ""]
+            if lacking:
+                raise InputError(f"row {number} of {path.name} has no {lacking[0]!r}; remove the row, or fill it in")
+            rows.append({name: row[name] for name in columns})
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not in UTF-8; save it so") from None
+    if not rows:
+        raise InputError(f"{path} has no rows")
+    return rows
+
+
+def _of_json(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError:
+                raise InputError(f"line {number + 1} of {path.name} is not JSON") from None
+            if not isinstance(row, dict):
+                raise InputError(f"line {number + 1} of {path.name} is no object with fields")
+            yield row
+
+
+def _of_csv(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file)
+        missing = [name for name in columns if name not in (rows.fieldnames or ())]
+        if missing:
+            raise InputError(f"{path.name} has no column {missing[0]!r}; it has {', '.join(rows.fieldnames or ())}")
+        yield from rows
+
+
+def _of_parquet(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    import pyarrow.parquet as pa_parquet
+
+    names = pa_parquet.read_schema(path).names
+    missing = [name for name in columns if name not in names]
+    if missing:
+        raise InputError(f"{path.name} has no column {missing[0]!r}; it has {', '.join(names)}")
+    yield from pa_parquet.read_table(path, columns=list(columns)).to_pylist()
+
+
+def tokens_of(tokenizer: Any, value: Any, length: int, *, ends: bool) -> dict[str, list[int]]:
+    """The first `length` tokens of a text, or of the messages of a chat by the tokenizer's template. `ends`: with the
+    token that ends a text, if there is room."""
+    if isinstance(value, list):
+        found = tokenizer.apply_chat_template(value, tokenize=True, return_dict=True)["input_ids"]
+    else:
+        found = tokenizer(str(value))["input_ids"]
+    if ends and tokenizer.eos_token_id is not None and found[-1:] != [tokenizer.eos_token_id]:
+        found = [*found, tokenizer.eos_token_id]
+    tokens = [int(one) for one in found[:length]]
+    return {"input_ids": tokens, "attention_mask": [1] * len(tokens)}

@@ -1,0 +1,169 @@
+"""`discreet train TEXTS --model FOLDER` from texts to a verified folder, `discreet generate` from it, and refusals."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_model_folder import PUBLIC, model_folder, transformers
+
+from discreet.cli.app import run
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+BUDGET = ["--epsilon", "8", "--delta", "1e-3", "--population", "60"]
+FEW = ["--set", "steps=2", "--set", "batch=20", "--set", "engine=bookkeeping", "--length", "8"]
+
+
+def write(name: str, count: int = 60) -> None:
+    """Reviews by 20 authors, as JSON lines, CSV or Parquet."""
+    chosen = random.Random(1)
+    rows = [
+        {"review": " ".join(chosen.choices(PUBLIC[i % 2].split(), k=6)), "kind": "np"[i % 2], "author": f"a{i % 20}"}
+        for i in range(count)
+    ]
+    path = Path(name)
+    if path.suffix == ".jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
+    elif path.suffix == ".csv":
+        with path.open("w", newline="") as file:
+            table = csv.DictWriter(file, ["review", "kind", "author"])
+            table.writeheader()
+            table.writerows(rows)
+    else:
+        import pyarrow as pa
+        import pyarrow.parquet as pa_parquet
+
+        pa_parquet.write_table(pa.Table.from_pylist(rows), path)
+
+
+def test_adapters_from_json_lines_that_write_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    write("reviews.jsonl")
+    write("public.csv", 10)
+    model_folder(Path("tiny"))
+    command = ["train", "reviews.jsonl", "--text", "review", "--unit", "row", "--model", "tiny", "--lora", "2"]
+    assert run([*command, *BUDGET, *FEW, "--test", "public.csv", "--title", "Reviews"]) == 0, capsys.readouterr().err
+    said = capsys.readouterr().out
+    assert "reviews-private: certified epsilon" in said
+    assert "public loss" in said
+    assert run(["verify", "reviews-private", "--strict"]) == 0
+    facts = json.loads(Path("reviews-private/certificate.json").read_text())
+    assert facts["base"]["name"] == "tiny"
+    assert "Reviews" in Path("reviews-private/README.md").read_text()
+    capsys.readouterr()
+    asked = ["generate", "reviews-private", "--model", "tiny", "--prompt", "a film", "--rows", "20", "--length", "5"]
+    assert run([*asked, "--out", "texts.csv"]) == 0
+    assert "no further cost" in capsys.readouterr().err
+    with Path("texts.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 20
+    assert all(row["text"].startswith("a film") for row in rows)
+    assert float(rows[0]["epsilon"]) >= facts["claim"]["epsilon"]
+    assert run(asked) == 0
+    assert capsys.readouterr().out.splitlines() == [row["text"] for row in rows]  # the same seed
+    model_folder(Path("other"), seed=1)
+    assert run(["generate", "reviews-private", "--model", "other", "--prompt", "a"]) == 2
+    assert "is not the model 'tiny' that these adapters belong to" in capsys.readouterr().err
+
+
+def test_all_weights_of_a_classifier_by_author_from_parquet(capsys: pytest.CaptureFixture[str]) -> None:
+    write("reviews.parquet")
+    model_folder(Path("tiny"))
+    command = ["train", "reviews.parquet", "--text", "review", "--target", "kind", "--task", "classification"]
+    options = ["--classes", "n,p", "--unit", "author", "--model", "tiny", "--set", "rows_per_unit=2"]
+    assert run([*command, *options, *BUDGET, *FEW]) == 0, capsys.readouterr().err
+    assert run(["verify", "reviews-private", "--strict"]) == 0
+    assert json.loads(Path("reviews-private/certificate.json").read_text())["claim"]["unit"] == "user"
+
+
+def test_a_whole_model_writes_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    write("reviews.csv")
+    model_folder(Path("tiny"))
+    command = ["train", "reviews.csv", "--text", "review", "--unit", "row", "--model", "tiny", "--out", "out"]
+    assert run([*command, *BUDGET, *FEW, "--set", "reduction=sum"]) == 0, capsys.readouterr().err
+    assert run(["generate", "out", "--model", "tiny", "--prompt", "a film", "--temperature", "0.5"]) == 0
+    Path("out/model.safetensors").write_bytes(b"")
+    assert run(["generate", "out", "--model", "tiny", "--prompt", "a film"]) == 1
+
+
+def test_a_run_that_was_broken_off_is_gone_on_with(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command, with --resume: the same plan, the same adapters at the start, and no step is charged again."""
+    from discreet.jobs.language.language_run import LanguageJob
+
+    def broken(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    write("reviews.csv")
+    model_folder(Path("tiny"))
+    command = ["train", "reviews.csv", "--text", "review", "--unit", "row", "--model", "tiny", "--lora", "2"]
+    with monkeypatch.context() as patch:
+        patch.setattr(LanguageJob, "_published", broken)
+        assert run([*command, *BUDGET, *FEW]) == 130
+    assert run([*command, *BUDGET, *FEW, "--resume", "elsewhere"]) == 2
+    assert "is not the folder of this run" in capsys.readouterr().err
+    assert run([*command, *BUDGET, *FEW, "--resume", "reviews-private.run"]) == 0, capsys.readouterr().err
+    assert run(["verify", "reviews-private", "--strict"]) == 0
+    assert json.loads(Path("reviews-private/certificate.json").read_text())["charged_steps"] == 2
+
+
+def test_a_text_is_cut_by_itself_and_a_chat_goes_through_its_template() -> None:
+    from discreet.jobs.language.private_texts import tokens_of
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model_folder(Path("tiny")))
+    whole = tokens_of(tokenizer, PUBLIC[0], 20, ends=True)["input_ids"]
+    assert whole[-1] == tokenizer.eos_token_id
+    assert tokens_of(tokenizer, PUBLIC[0], 3, ends=True)["input_ids"] == whole[:3]
+    tokenizer.chat_template = "{% for one in messages %}{{ one['content'] }} {% endfor %}"
+    chat = [{"role": "user", "content": "a film"}, {"role": "assistant", "content": "about dogs"}]
+    assert tokens_of(tokenizer, chat, 20, ends=False)["input_ids"] == whole[:4]
+
+
+def test_two_runs_begin_with_the_same_adapters() -> None:
+    from discreet.cli.options.language_model import LanguageOptions
+    from discreet.cli.options.table import TableOptions
+    from discreet.jobs.language.language_run import Budget, LanguageJob
+    from discreet.jobs.table_facts import WideFacts
+
+    facts, table = LanguageOptions(model=model_folder(Path("tiny")), lora=2), TableOptions(unit="row")
+    object.__setattr__(table, "wide", WideFacts(text="review"))
+    job: Any = LanguageJob.of("reviews.csv", facts, table, Budget(1.0, 1e-3, 60), [], None, about=None)  # type: ignore[arg-type]
+    one, other = (job._loaded([])[1].state_dict() for _ in range(2))
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    write("reviews.csv")
+    Path("holes.jsonl").write_text('{"review": "a film"}\n{"review": ""}\n')
+    Path("broken.jsonl").write_text('{"review": "a film"}\n{"review"\n')
+    model_folder(Path("tiny"))
+    text, unit, model = ["--text", "review"], ["--unit", "row"], ["--model", "tiny"]
+    cases: list[tuple[str, list[str]]] = [
+        ("discreet train FILE --text COLUMN --model FOLDER", ["reviews.csv", *model]),
+        ("say whose a row is", ["reviews.csv", *text, *model, *BUDGET]),
+        ("declare --epsilon, --delta and --population", ["reviews.csv", *text, *unit, *model]),
+        ("classification needs --target", ["reviews.csv", *text, *unit, *model, *BUDGET, "--task", "classification"]),
+        ("for masked-lm use discreet.language", ["reviews.csv", *text, *unit, *model, "--task", "masked-lm"]),
+        ("--set rows_per_unit=5", ["reviews.csv", *text, "--unit", "author", *model, *BUDGET]),
+        ("of a language model there are steps", ["reviews.csv", *text, *unit, *model, *BUDGET, "--set", "epochs=3"]),
+        ("with --model there are no --data", ["reviews.csv", *text, *unit, *model, *BUDGET, "--holdout", "10%"]),
+        ("has no config.json", ["reviews.csv", *text, *unit, "--model", "nowhere", *BUDGET, *FEW]),
+        ("has no column 'words'", ["reviews.csv", "--text", "words", *unit, *model, *BUDGET, *FEW]),
+        ("row 1 of holes.jsonl has no 'review'", ["holes.jsonl", *text, *unit, *model, *BUDGET, *FEW]),
+        ("line 2 of broken.jsonl is not JSON", ["broken.jsonl", *text, *unit, *model, *BUDGET, *FEW]),
+        ("must be one of .jsonl", ["reviews.txt", *text, *unit, *model, *BUDGET, *FEW]),
+        (
+            "declare the classes",
+            ["reviews.csv", *text, *unit, *model, *BUDGET, "--task", "classification", "--target", "kind"],
+        ),
+    ]
+    for message, command in cases:
+        assert run(["train", *command]) == 2, message
+        assert message in capsys.readouterr().err
+    assert not list(Path().glob("*-private*"))
