@@ -1,15 +1,18 @@
 """Odd command lines and files, thousands of them: none may hang, crash, or be answered by more than one line.
 
-    python benchmarks/faults.py --tries 5000 [--seed 0]
+    python benchmarks/faults.py --tries 5000 [--seed 0] [--keep tests/faults/corpus]
+    python benchmarks/faults.py --corpus
 
 The grammar and the rule are in tests/support/fault_grammar.py. What breaks the rule is printed with its seed, which
-repeats it.
+repeats it; with --keep it is made smaller and written to a folder. --corpus tries what broke the rule once instead: see
+tests/support/fault_corpus.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import json
 import os
 import subprocess
 import sys
@@ -19,6 +22,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from fault_corpus import entries, kept, replay
 from fault_grammar import attempt
 
 
@@ -43,24 +47,47 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tries", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, help="folder for what breaks the rule, made smaller")
+    parser.add_argument("--corpus", action="store_true", help="try what broke the rule once")
     options = parser.parse_args()
-    counted: collections.Counter[str] = collections.Counter()
-    wrong = 0
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         os.environ |= {"DISCREET_FAULTS_PUBLISHED": str(published(home)), "XDG_DATA_HOME": str(home / "share")}
         loaded()
-        for seed in range(options.seed, options.seed + options.tries):
-            folder = home / str(seed % 8)
-            folder.mkdir(exist_ok=True)
-            found = attempt(seed, folder)
-            counted[found.fault or f"exit code {found.code}"] += 1
-            if found.fault:
-                wrong += 1
-                last = (found.stderr.strip().splitlines() or [""])[-1]
-                print(f"{seed}: {found.fault}: {[one[:60] for one in found.arguments]}: {last[:160]}", flush=True)
-    print(f"{options.tries} tries, {wrong} against the rule: {dict(counted.most_common())}")
+        wrong = replayed(home) if options.corpus else drawn(home, options)
     sys.exit(bool(wrong))
+
+
+def drawn(home: Path, options: argparse.Namespace) -> int:
+    """Tries of the grammar; how many broke the rule."""
+    counted: collections.Counter[str] = collections.Counter()
+    wrong = 0
+    for seed in range(options.seed, options.seed + options.tries):
+        folder = home / str(seed % 8)
+        folder.mkdir(exist_ok=True)
+        found = attempt(seed, folder)
+        counted[found.fault or f"exit code {found.code}"] += 1
+        if found.fault:
+            wrong += 1
+            last = (found.stderr.strip().splitlines() or [""])[-1]
+            print(f"{seed}: {found.fault}: {[one[:60] for one in found.arguments]}: {last[:160]}", flush=True)
+            if options.keep:
+                entry = kept(found, folder, home / "smaller")
+                (options.keep / f"seed-{seed}.json").write_text(json.dumps(entry, indent=1) + "\n")
+    print(f"{options.tries} tries, {wrong} against the rule: {dict(counted.most_common())}")
+    return wrong
+
+
+def replayed(home: Path) -> int:
+    """What broke the rule once; how many are not answered as they must be."""
+    wrong = 0
+    for name, entry in entries().items():
+        against = replay(entry, home / "again")
+        if against:
+            wrong += 1
+            print(f"{name}: {against}", flush=True)
+    print(f"{len(entries())} kept inputs, {wrong} against the rule")
+    return wrong
 
 
 if __name__ == "__main__":

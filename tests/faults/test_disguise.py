@@ -5,9 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from discreet.cli.app import run
+from discreet.core.errors import InputError
+from discreet.data.packed import read_arrays
+from discreet.recipes import Recipe
 
 
 @pytest.mark.parametrize(
@@ -111,3 +115,104 @@ def test_a_csv_format_that_no_reader_has_is_refused_with_the_schema(
     table = str(tmp_path / "table-start" / "patients.csv")
     assert run(["train", table, "--schema", str(schema), "--epsilon", "1", "--dry-run"]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            ("--epsilon", "1e308", "--delta", "1e-5", "--rate", "0.01", "--steps", "100"),
+            "--epsilon must be at most 700",
+        ),
+        (("--mu", "1e308", "--delta", "1e-5", "--rate", "0.01", "--steps", "100"), "--mu must be at most 40"),
+        (("--epsilon", "1", "--delta", "1e-5", "--rate", "1e-9", "--steps", "100"), "at least 1e-06 to calibrate"),
+        (("--epsilon", "1", "--delta", "1e-5", "--rate", "0.01", "--steps", "100000000"), "at most 10,000,000 steps"),
+        (
+            ("--epsilon", "1", "--delta", "1e-5", "--rate", "0.01", "--epochs", "1e300"),
+            "--epochs in steps must be at most",
+        ),
+        (
+            ("--epsilon", "1", "--delta", "1e-5", "--batch", "1", "--population", "1e300", "--steps", "10"),
+            "--batch over --population must be at least 1e-15",
+        ),
+    ],
+)
+def test_what_no_training_asks_for_is_not_calibrated(
+    capsys: pytest.CaptureFixture[str], given: tuple[str, ...], said: str
+) -> None:
+    assert run(["calibrate", *given]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [("plan", "digits", "--no-probe"), ("train", "digits", "--dry-run")])
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("optimizer.momentum='0.5'", "sgd cannot take momentum='0.5': it must be a number"),
+        ("optimizer.speed=3", "sgd cannot take these arguments"),
+        ("scheduler={name: step, speed: 3}", "step cannot take these arguments"),
+    ],
+)
+def test_arguments_that_an_optimizer_does_not_take_are_refused_before_the_data_is_read(
+    capsys: pytest.CaptureFixture[str], command: tuple[str, ...], setting: str, said: str
+) -> None:
+    assert run([*command, "--set", setting]) == 2
+    assert re.search(said, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ("{type: number, low: 0, high: 1e308}", "low and high must be from -1e+30 to 1e+30"),
+        ("{type: number, buy: {between: [-1e308, 1e308]}}", "between must be from -1e+30 to 1e+30"),
+        (f"{{type: category, categories: [{', '.join(f'c{n}' for n in range(10_001))}]}}", "at most 10,000 are taken"),
+    ],
+)
+def test_a_column_that_no_model_can_use_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], column: str, said: str
+) -> None:
+    schema, table = tmp_path / "s.yaml", tmp_path / "t.csv"
+    schema.write_text(
+        f"population: 100\nunit: row\ncolumns:\n  x: {column}\n  y: {{type: boolean}}\ntarget: y\n", encoding="utf-8"
+    )
+    table.write_text("x,y\n1,0\n2,1\n")
+    assert run(["train", str(table), "--schema", str(schema), "--epsilon", "1", "--dry-run"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_truth_values_are_0_or_1(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.array([[True, False]]))
+    assert read_arrays(path)[""].tolist() == [[True, False]]
+    path.write_bytes(path.read_bytes()[:-1] + b"\x02")
+    with pytest.raises(InputError, match="neither 0 nor 1"):
+        read_arrays(path)
+
+
+@pytest.mark.parametrize(
+    "command", [("train",), ("tune", "--trials", "1.5", "--holdout", "10%", "--grid", "optimizer.lr=0.5,1")]
+)
+@pytest.mark.parametrize(
+    ("setting", "code", "said"),
+    [
+        ("epsilon=2", 3, "has spent 0 and 0 of 1.5 and 0.001 in 0 runs; nothing was charged"),
+        ("adjacency=zero_out", 2, "is for add_remove, unit example"),
+    ],
+)
+def test_a_budget_that_does_not_fit_is_said_before_the_data_is_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: tuple[str, ...],
+    setting: str,
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    books = ("--ledger", "l.sqlite", "--dataset-id", "people")
+    assert run(["ledger", "budget", *books, "--epsilon", "1.5", "--delta", "1e-3"]) == 0
+    monkeypatch.setattr(Recipe, "load_data", None)
+    name, *options = command
+    assert run([name, "digits", *options, *books, "--set", setting, "--set", "steps=4", "--out", "m"]) == code
+    assert said in capsys.readouterr().err
+    assert not Path("m.run").exists()

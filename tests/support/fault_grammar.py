@@ -135,8 +135,8 @@ def yaml_text(draw: Draw) -> str:
             "".join(f"k{i}: {i}\n" for i in range(draw.choice([10, 20_000]))),
             f"data: digits\nsteps: {draw.choice(NUMBERS)}\n",
             "columns: {}\ntarget: y\n".format(draw.choice(WORDS) or "x"),
-            "population: 100\ncolumns:\n  y: {type: category, values: [a, b]}\n"
-            "  x: {type: number, range: [0, 1e308]}\ntarget: y\n",
+            "population: 100\nunit: row\ncolumns:\n  b: {type: category, categories: [a, b]}\n"
+            f"  a: {{type: number, low: {draw.choice(NUMBERS)}, high: {draw.choice(NUMBERS)}}}\ntarget: b\n",
             "\x00\x01",
         ]
     )

@@ -103,4 +103,6 @@ def _array(path: Path, file: IO[bytes], size: int) -> np.ndarray:
         raise InputError(f"{path} has an array of shape {shape} by its header, and fewer bytes; write the file again")
     file.seek(start)
     found: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
+    if kind == np.bool_ and found.view(np.uint8).max(initial=0) > 1:
+        raise InputError(f"{path} has truth values that are neither 0 nor 1; write the array again")
     return found

@@ -31,6 +31,7 @@ from discreet.publication.publishing import check_target, finish_publishing, pub
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Run, assemble, carry_out, training_on
 from discreet.training import Trained, Training
+from discreet.training.run.opening import check_room
 from discreet.training.run.run_folder import RunFolder
 
 _FILE = "job.json"
@@ -128,6 +129,7 @@ class Job:
             refuse_several_processes()  # this and the next before the data is read
         if not self.resume:
             ranks.from_first("a new folder", RunFolder(self.folder).check_new)
+            ranks.from_first("room in the budget", lambda: check_room(ledger, dataset_id, self._wanted))
         run = Run(self.folder, self.resume, ledger, dataset_id, self._remember, lanes=lanes, device=device, shard=shard)
         if self.table is not None:
             return self._run_on_table(self.table, run, phases, finish=finish)
@@ -187,6 +189,9 @@ class Job:
             training_on(self.recipe, ready, self.recipe.build_model(), run)
         table.buy(self.recipe, plan, model, run)
         return True
+
+    def _wanted(self) -> Guarantee:
+        return self.recipe.plan().guarantee()
 
     def _today(self) -> About:
         """The user's words and the date, for publishing."""

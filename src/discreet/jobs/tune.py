@@ -22,6 +22,7 @@ from discreet.recipes import Recipe
 from discreet.recipes.assemble import Ready, engine_of, on_device, public_of, ready_of
 from discreet.recipes.sections.search import default_score, parse_grid, parts_search, search_plan, with_settings
 from discreet.training import EarlyStopping, PublicData, RunOptions, Setup, Trained, Tuning
+from discreet.training.run.opening import check_room
 
 KINDS = ("random_stopping", "parts")
 
@@ -86,7 +87,8 @@ class SearchJob:
 
     def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:
         """Search, publish, and return the guarantee with the winning run."""
-        refuse_several_processes()  # before the data is read
+        refuse_several_processes()  # this and the next before the data is read
+        check_room(ledger, dataset_id, self.plan.guarantee)
         if self.table is not None:
             return self._run_on_table(self.table, ledger, dataset_id)
         split = self.recipe.load_data(self.data)

@@ -25,7 +25,6 @@ from discreet.core.release import Receipt
 from discreet.ledger import store
 from discreet.ledger.budget import (
     Spent,
-    admit_run,
     check_alike,
     check_fixed,
     check_run_filter,
@@ -141,10 +140,7 @@ class Ledger:
             budgets = budgets_of(connection, dataset) if dataset else []
             if budgets:
                 self._check_uncut(connection, dataset)
-                earlier = self._totals.of(connection, dataset, budgets, self._length).charged
-                for budget in budgets:
-                    check_alike(budget, earlier.kinds, dataset)
-                    admit_run(budget, earlier, guarantee, dataset)
+                self._totals.admit(connection, dataset, budgets, self._length, guarantee)
                 self._note_total(connection, dataset)
             else:
                 others = store.names(connection, "budget")
@@ -152,6 +148,12 @@ class Ledger:
         if others:
             _log.warning("%s", without_budget(dataset, others))
         return run
+
+    def check_room(self, guarantee: Guarantee, dataset: str) -> None:
+        """Raise what `open_run` would if such a run was opened now; nothing is written."""
+        dataset = checked_name(dataset)
+        with self._transaction() as connection:
+            self._totals.admit(connection, dataset, budgets_of(connection, dataset), self._length, guarantee)
 
     def start_attempt(self, run: str, plan_fingerprint: str, mechanism: Mapping[str, object] | None = None) -> int:
         """Record a new start of `run` and return its number, from 0.

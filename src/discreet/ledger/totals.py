@@ -8,7 +8,7 @@ last total; from there on it reads each entry once. `recount` adds up from the b
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -20,8 +20,9 @@ from discreet.accounting.adaptive.costs import Amounts, checked
 from discreet.accounting.adaptive.filter_decision import start
 from discreet.accounting.adaptive.filters import Filter
 from discreet.core.errors import BudgetExhausted, DiscreetError, LedgerError
+from discreet.core.guarantee import Guarantee
 from discreet.ledger import store
-from discreet.ledger.budget import Charged, decoded, over_steps
+from discreet.ledger.budget import Charged, admit_run, check_alike, decoded, over_steps
 from discreet.ledger.chain import Entry, check_seal
 from discreet.ledger.meter import cost_of, within
 from discreet.ledger.names import compared
@@ -92,6 +93,15 @@ class Totals:
             total = _plus(total, entry)
         total = self._known[dataset] = replace(total, end=end)
         return total
+
+    def admit(
+        self, connection: Connection, dataset: str, budgets: Collection[Filter], end: int, run: Guarantee
+    ) -> None:
+        """Raise `BudgetExhausted` or `InputError` unless a run fits all `budgets` of its data set."""
+        earlier = self.of(connection, dataset, budgets, end).charged
+        for budget in budgets:
+            check_alike(budget, earlier.kinds, dataset)
+            admit_run(budget, earlier, run, dataset)
 
     def within(self, connection: Connection, dataset: str, budgets: Iterable[Filter], end: int) -> Total:
         """The same; `LedgerError`, or `BudgetExhausted` for a name of several forms, if more was charged than a filter

@@ -172,6 +172,15 @@ class Recipe(Frozen):
             raise ValueError("give either schedule (fixed beforehand) or adaptive (chosen on the way)")
         return self
 
+    @model_validator(mode="after")
+    def _optimizer_can_be_built(self) -> Recipe:
+        """Its arguments are tried on one number, so that a wrong one is refused before data is read."""
+        try:
+            self.build_scheduler(self.optimizer.build(OPTIMIZERS, [nn.Parameter(torch.zeros(1))]))
+        except InputError as error:
+            raise ValueError(str(error).removeprefix("recipe: ")) from None
+        return self
+
     def plan(self) -> Plan | AdaptivePlan:
         """The plan, its noise calibrated to the budget; an adaptive one has a filter for it."""
         return self.fixed_plan() if self.adaptive is None else self._adaptive_plan(self.adaptive)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -26,6 +26,8 @@ _LARGEST_LIST, _MOST_PHASES = 1 << 20, 10_000
 """Bytes and pairs of a list of noise."""
 
 _LEAST_NOISE = 1e-9
+_MOST_STEPS = 10**12
+N = TypeVar("N", int, float)
 """Less, or more than one over it, is a slip: such a plan gives everything away, or nothing."""
 
 StepsOption = Annotated[int | None, typer.Option("--steps", help="Number of steps.")]
@@ -55,11 +57,17 @@ def step_count(steps: int | None, epochs: float | None, rate: float) -> int:
     if (steps is None) == (epochs is None):
         raise InputError("give either --steps or --epochs")
     if steps is not None:
-        return checks.count("--steps", steps)
+        return _within("--steps", checks.count("--steps", steps))
     assert epochs is not None
-    exact = checks.positive("--epochs", epochs) / rate
+    exact = _within("--epochs in steps", checks.positive("--epochs", epochs) / rate)
     nearest = round(exact)
     return max(1, nearest if abs(exact - nearest) < 1e-9 * exact else int(exact) + 1)
+
+
+def _within(name: str, steps: N) -> N:
+    if steps > _MOST_STEPS:
+        raise InputError(f"{name} must be at most {_MOST_STEPS:,}, got {float(min(steps, 10**300)):.6g}")
+    return steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,4 +192,6 @@ def _standing(statement: Statement) -> str:
 def _pair(path: Path, row: int, entry: object) -> tuple[float, int]:
     if not isinstance(entry, list) or len(entry) != 2:
         raise InputError(f"--noise-list {path}, entry {row}: expected [noise multiplier, steps], got {entry!r}")
-    return checks.positive(f"{path}[{row}][0]", entry[0]), checks.count(f"{path}[{row}][1]", entry[1])
+    return checks.positive(f"{path}[{row}][0]", entry[0]), _within(
+        f"{path}[{row}][1]", checks.count(f"{path}[{row}][1]", entry[1])
+    )

@@ -81,7 +81,12 @@ def draws(
         raise InputError("give --per-epoch, or --rate, or --batch with --population, not two of them")
     if rate is not None and batch is not None:
         raise InputError("give either --rate or --batch with --population, not both")
-    if rate is not None and 0 < rate < _LEAST_RATE:
-        raise InputError(f"--rate must be at least {_LEAST_RATE:g}, got {rate:g}: nobody would ever take part")
     given = Options(str(sampling), rate, batch, population, capacity, per_epoch, chosen, bands, full)
+    for options, least in (("--rate", rate), ("--batch over --population", _share(batch, population))):
+        if least is not None and 0 < least < _LEAST_RATE:
+            raise InputError(f"{options} must be at least {_LEAST_RATE:g}, got {least:g}: nobody would ever take part")
     return _BY_OPTION[sampling].from_options(given)
+
+
+def _share(batch: float | None, population: float | None) -> float | None:
+    return batch / population if batch and population else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -16,6 +17,9 @@ Unseen = Literal["other", "missing", "drop", "refuse"]
 TRUE = ("true", "yes", "y", "t", "1", "1.0", "ja", "j", "wahr", "oui", "vrai", "si", "sí", "sì")
 FALSE = ("false", "no", "n", "f", "0", "0.0", "nein", "falsch", "non", "faux")
 """Spellings of a boolean, in lower case."""
+
+MOST_CATEGORIES = 10_000
+"""Of one column; each is a number in a model."""
 
 _FORMULA = ("=", "@", "\t", "\r")
 
@@ -116,7 +120,12 @@ class Category(Frozen):
             )
         if self.room is not None and len(self.categories) > self.room:
             raise ValueError(f"there are {len(self.categories)} categories, and room for {self.room}")
-        twice = {name for name in self.categories if self.categories.count(name) > 1}
+        if len(self.categories) > MOST_CATEGORIES:
+            raise ValueError(
+                f"there are {len(self.categories):,} categories, of which at most {MOST_CATEGORIES:,} are taken; put "
+                "rare ones together with same, or declare free text"
+            )
+        twice = [name for name, times in Counter(self.categories).items() if times > 1]
         if twice:
             raise ValueError(f"the category {min(twice)!r} is listed twice")
         wrong = [name for name in self.categories if formula_like(name)]

@@ -44,6 +44,15 @@ FILL_IN = "FILL_IN"
 """A draft's placeholder where public knowledge is needed."""
 
 
+LARGEST = 1e30
+"""Of an end of a range: a model computes in float32, whose largest number is 3.4e38."""
+
+
+def _check_magnitude(name: str, ends: tuple[float, float] | None) -> None:
+    if ends is not None and not max(map(abs, ends)) <= LARGEST:
+        raise ValueError(f"{name} must be from {-LARGEST:g} to {LARGEST:g}, got {ends[0]:g} and {ends[1]:g}")
+
+
 class Bought(Frozen):
     """A bought range: quantiles `share` and 1 - `share` of a noisy histogram `between` two public numbers.
 
@@ -62,6 +71,7 @@ class Bought(Frozen):
             raise ValueError("bins and share go with between: [low, high]; leave them out to look at all magnitudes")
         if self.between is not None and not self.between[0] < self.between[1]:
             raise ValueError("between needs the lower number first")
+        _check_magnitude("between", self.between)
         return self
 
     @property
@@ -105,6 +115,7 @@ class Number(Frozen):
             )
         if known is not None and not known[0] < known[1]:
             raise ValueError(f"low must be below high, got {known[0]:g} and {known[1]:g}")
+        _check_magnitude("low and high", known)
         self._check_spread()
         return self
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.clipping import Engine
 from discreet.core.errors import LedgerError
 from discreet.core.events import Event
+from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.ledger import Entry, Ledger
 from discreet.plan import AdaptivePlan, Plan
@@ -55,6 +57,18 @@ def started(folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions) -
         yield Opened(key, run, charged)
     finally:
         charged.close()
+
+
+def check_room(where: str | None, dataset: str, guarantee: Callable[[], Guarantee]) -> None:
+    """Refuse a run that its data set's budget does not admit, before data is read. Opening it decides."""
+    if where is None or not dataset or not ("://" in where or Path(where).exists()):
+        return
+    ledger = Ledger(where, create=False)
+    try:
+        if ledger.budget(dataset)[0] is not None:
+            ledger.check_room(guarantee(), dataset)
+    finally:
+        ledger.close()
 
 
 def _check_priced(ledger: Ledger, dataset: str, before: Sequence[Event]) -> None:

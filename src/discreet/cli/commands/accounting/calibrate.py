@@ -68,6 +68,12 @@ class Limit:
         return solve.true_positives_of(self.fpr, self.adjacency)
 
 
+_LARGEST = {"epsilon": 700.0, "mu": 40.0}
+"""e to the power of this epsilon is no number; beyond this mu, no error of the first kind is left."""
+
+_LEAST_RATE, _MOST_STEPS = 1e-6, 10**7
+
+
 @with_plan
 def calibrate(
     plan: PlanOptions,
@@ -110,12 +116,29 @@ def calibrate(
         raise InputError("--mu needs --delta where batches are sampled: the curve holds but for so much")
     if plan.noise_list is not None:
         raise InputError("--noise-list leaves nothing to find; give --noise, or find it")
+    _check_size(plan, limit)
     if plan.schedule is not None:
         _schedule(plan, limit, plot, as_json)
     elif plan.noise is None:
         _noise(plan, limit, as_json)
     else:
         _steps_or_rate(plan, limit, as_json)
+
+
+def _check_size(plan: PlanOptions, limit: Limit) -> None:
+    """Refuse what no training asks for, before a search that prices it a dozen times."""
+    if limit.name in _LARGEST and limit.value > _LARGEST[limit.name]:
+        most = _LARGEST[limit.name]
+        raise InputError(f"--{limit.name} must be at most {most:g}, got {limit.value:g}: that promises nothing")
+    if plan.rate is None and plan.batch is None:
+        return
+    rate = plan.draws.rate
+    if rate < _LEAST_RATE:
+        raise InputError(f"the sampling rate must be at least {_LEAST_RATE:g} to calibrate, got {rate:g}")
+    if plan.steps is None and plan.epochs is None:
+        return
+    if (count := options.step_count(plan.steps, plan.epochs, rate)) > _MOST_STEPS:
+        raise InputError(f"plans of at most {_MOST_STEPS:,} steps are calibrated, as recipes have; got {count:,}")
 
 
 def _noise(plan: PlanOptions, limit: Limit, as_json: bool) -> None:

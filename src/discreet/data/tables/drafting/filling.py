@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import yaml
 
 from discreet.core.errors import InputError
-from discreet.data.tables.columns import FILL_IN
+from discreet.data.tables.columns import FILL_IN, LARGEST
 from discreet.data.tables.drafting.ranges_bought import noise_for
 
 BUY, IGNORE, TEXT = "buy", "ignore", "text"
@@ -99,7 +99,7 @@ def _two_numbers(answer: str) -> tuple[float, float]:
         low, high = (float(part.replace(",", ".")) for part in parts)
     except ValueError:
         raise InputError("give two numbers, the lower one first: 0 120") from None
-    if not -1e300 < low < high < 1e300:
+    if not -LARGEST <= low < high <= LARGEST:
         raise InputError("give the lower number first: 0 120")
     return low, high
 

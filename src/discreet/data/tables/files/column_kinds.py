@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from discreet.data.tables.amounts import amounts
-from discreet.data.tables.columns import Date, Number
+from discreet.data.tables.columns import LARGEST, Date, Number
 from discreet.data.tables.values import Marks, plain
 
 Name = Literal["whole", "number", "boolean", "date", "text", "other"]
@@ -29,7 +29,7 @@ _EVER = (
 )
 """Texts that stand for a missing value wherever they occur among numbers or days."""
 
-WIDEST = {"low": -1e300, "high": 1e300}
+WIDEST = {"low": -LARGEST, "high": LARGEST}
 WIDEST_DAYS = {"low": "0001-01-01", "high": "9999-12-31"}
 
 
