@@ -113,7 +113,8 @@ class Ours:
 def session(setting: Setting) -> Step:
     """A step of the public loop on Poisson batches of the same expected size: everything that a user waits for."""
     data = setting.data()
-    model, optimizer, loss = data.model, torch.optim.SGD(data.model.parameters(), lr=RATE), nn.CrossEntropyLoss()
+    trained = [one for one in data.model.parameters() if one.requires_grad]
+    model, optimizer, loss = data.model, torch.optim.SGD(trained, lr=RATE), nn.CrossEntropyLoss()
     plan = Plan.poisson(
         population=len(data.inputs),
         batch=data.batch,
@@ -142,7 +143,10 @@ def plain(setting: Setting) -> Step:
 
     def value() -> Tensor:
         rows = torch.randint(len(data.inputs), (data.batch,), device=data.inputs.device)
-        return loss(forward(data.inputs[rows]), data.targets[rows])
+        scores, targets = forward(data.inputs[rows]), data.targets[rows]
+        if scores.dim() > 2:  # tokens one after the other, which is faster
+            scores, targets = scores.transpose(1, 2).flatten(0, 1), targets.flatten()
+        return loss(scores, targets)
 
     return _one_pass(setting, value, optimizer)
 

@@ -157,7 +157,11 @@ class Vision(nn.Module):
 
 SMALL = ("W1", "W1b", "W2", "W3", "W4", "W5", "W6", "W7")
 LARGE = ("gpt", "vit")
+LANGUAGE = ("gpt2", "gpt2-lora", "roberta", "roberta-lora")
+"""Models of transformers, in language.py."""
+
 BATCH = {"W1": 600, "W1b": 600, "W2": 256, "W3": 64, "W4": 32, "W5": 512, "W6": 20, "W7": 8, "gpt": 16, "vit": 256}
+BATCH |= {"gpt2": 8, "gpt2-lora": 8, "roberta": 8, "roberta-lora": 8}
 """Physical batches."""
 
 _MODELS: dict[str, Callable[[bool], nn.Module]] = {
@@ -180,6 +184,11 @@ def problem(
     """Model, inputs and targets of a workload, the same for everyone. `tiny` cuts the large ones down."""
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(1)
+    if name in LANGUAGE:
+        import language
+
+        model, inputs, targets = language.problem(name, batch or BATCH[name], generator)
+        return model.to(device), inputs.to(device), targets.to(device)
     rows = batch or (2 if tiny else BATCH[name])
     model = _MODELS[name](tiny).to(device)
     inputs = _inputs(name, rows, tiny, generator)
