@@ -25,11 +25,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
+from audit_findings import found
 from audited_builds import FAMILIES, build
 from broken_builds import Broken, all_broken
 from broken_clip_rules import ADAPTIVE, uneven
 
-from discreet.audit import FALSE_ALARM, Audit, Subject, audit_build
+from discreet.audit import FALSE_ALARM, Audit, Subject
 from discreet.audit.builds.game import game_outcomes
 from discreet.audit.builds.laws.charges_check import charge_outcomes
 from discreet.audit.builds.laws.draws_check import draw_outcomes
@@ -47,7 +48,6 @@ from discreet.sampling import (
 )
 
 KEPT = Path(__file__).parents[1] / "build" / "audit"
-EFFORT = 0.3
 
 SAMPLERS: dict[str, dict[str, Any]] = {
     "poisson": {"sampling": PoissonSampling(rate=0.25)},
@@ -81,7 +81,7 @@ def sound(seed: int) -> tuple[dict[str, str], Subject]:
     }
     if chosen["sampler"] == "cyclic" and chosen["rule"] == "adaptive":
         chosen["rule"] = "flat"
-    more = METRICS if chosen["sampler"] == "poisson" and chosen["rule"] != "adaptive" else {}
+    more = METRICS if chosen["sampler"] == "poisson" and chosen["family"] != "language" else {}
     made = build(
         chosen["family"],
         engine=chosen["engine"],
@@ -111,13 +111,11 @@ def honest(runs: int) -> None:
 
 
 def caught(families: list[str], only: list[str]) -> None:
+    """Each broken build, by the kind of check that is made for it, until it finds something."""
+
     def audited(one: Broken, family: str) -> dict[str, Any]:
-        with one.plant():
-            found = audit_build(one.subject(family), effort=EFFORT)
-        noticed = [o.name for o in found.outcomes if o.notice]
-        by = noticed if one.notice else [o.name for o in found.findings]
-        expected = any(name.startswith(one.found_by) for name in by)
-        return {"name": one.name, "family": family, "found": bool(by), "expected": expected, "by": by}
+        by = found(one, family)
+        return {"name": one.name, "family": family, "found": by is not None, "expected": by is not None, "by": [by]}
 
     def tasks() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
         for family in families:
@@ -137,13 +135,13 @@ def carried_out(name: str, tasks: Iterator[tuple[str, Callable[[], dict[str, Any
             continue
         start = time.process_time()
         try:
-            found = task()
+            made = task()
         except Exception as error:  # the next ones go on; the table shows it
-            found = {"error": f"{type(error).__name__}: {error}"}
-        line = {"key": key, "seconds": round(time.process_time() - start, 1)} | found
+            made = {"error": f"{type(error).__name__}: {error}"}
+        line = {"key": key, "seconds": round(time.process_time() - start, 1)} | made
         with (KEPT / name).open("a") as file:
             file.write(json.dumps(line) + "\n")
-        if found.get("error") or (name == "honest.jsonl" and found["found"]) or found.get("expected") is False:
+        if made.get("error") or (name == "honest.jsonl" and made["found"]) or made.get("expected") is False:
             print(line, flush=True)
 
 
@@ -163,15 +161,15 @@ def tables() -> None:
     for one in made:
         if "error" in one or one["found"]:
             print(one["key"], one)
-    broken, found = all_broken(), lines("caught.jsonl")
-    families = [family for family in FAMILIES if any(one.get("family") == family for one in found)]
+    broken, tried = all_broken(), lines("caught.jsonl")
+    families = [family for family in FAMILIES if any(one.get("family") == family for one in tried)]
     print("\n| broken build | " + " | ".join(families) + " | found by | CPU s |\n|---|" + "---|" * (len(families) + 2))
     by_name: dict[str, dict[str, Any]] = {}
-    for one in found:
+    for one in tried:
         by_name.setdefault(one["key"].partition(" ")[2], {})[one["key"].partition(" ")[0]] = one
     for name, here in by_name.items():
         cells = [_cell(here.get(family)) for family in families]
-        by = sorted({by.partition(",")[0].partition("/")[0] for one in here.values() for by in one.get("by", ())})
+        by = sorted({by.partition(",")[0].partition("/")[0] for one in here.values() for by in one.get("by", ()) if by})
         spent = max(one["seconds"] for one in here.values())
         print(f"| {broken[name].wrong} | " + " | ".join(cells) + f" | {', '.join(by)} | {spent:.0f} |")
 

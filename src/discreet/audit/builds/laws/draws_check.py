@@ -38,7 +38,7 @@ def draw_outcomes(subject: Subject, *, steps: int = STEPS) -> list[Outcome]:
         if not sampling.SIZE_IS_PUBLIC:
             found.append(_more_units(subject, plan, sampling))
     except DiscreetError as error:
-        return [Outcome("draws", "not looked at", notice=f"rows are refused ({error}), so draws are not looked at")]
+        return [Outcome("draws", "not looked at", notice=f"{error}, so draws are not looked at")]
     return [replace(found[0], seconds=time.process_time() - start), *found[1:]]
 
 
@@ -82,7 +82,7 @@ def _drawn(subject: Subject, plan: Plan, rows: MadeUp) -> BoolArray | str:
     with subject.training(plan, rows) as training:
         trace = follow(training, still=True)
     if trace.rows != len(owners):
-        return f"{trace.rows} rows are made of {len(owners)}: a row in the data is none in training, or several"
+        raise InputError(f"a pipeline makes {trace.rows} rows of {len(owners)}")
     if trace.failed or trace.steps != plan.steps:
         return trace.failed or f"{trace.steps} of {plan.steps} steps released something"
     drawn = np.zeros((plan.steps, rows.units), np.bool_)

@@ -1,0 +1,43 @@
+"""What the checks of builds find in a broken build, as soon as they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from broken_builds import Broken
+
+from discreet.audit import FALSE_ALARM, Outcome, Subject
+from discreet.audit.builds.laws.charges_check import charge_outcomes
+from discreet.audit.builds.laws.draws_check import draw_outcomes
+from discreet.audit.builds.laws.metrics_check import metric_outcomes
+from discreet.audit.builds.laws.noise_law import noise_outcomes
+from discreet.audit.builds.replay import Replay
+
+LIMIT = FALSE_ALARM / 20
+"""The p below which an outcome is a finding; a whole audit has fewer of them than twenty."""
+
+CHECKS: dict[str, Callable[[Subject], Iterable[Outcome]]] = {
+    "replay": lambda subject: Replay(subject, steps=4).each(),
+    "noise": lambda subject: noise_outcomes(subject, steps=20),
+    "draws": lambda subject: draw_outcomes(subject, steps=64),
+    "charges": charge_outcomes,
+    "metrics": metric_outcomes,
+}
+
+
+def findings(subject: Subject, check: str) -> Iterable[Outcome]:
+    """What one kind of check finds."""
+    return (one for one in CHECKS[check](subject) if one.wrong or (one.p is not None and one.p < LIMIT))
+
+
+def found(one: Broken, family: str | None = None) -> str | None:
+    """The name of the outcome that finds a broken build, of the kind of check that is made for it; None if none does.
+    Where it costs no privacy, of the one that has a notice."""
+    check = one.found_by.partition("/")[0]
+    with one.plant():
+        subject = one.subject(family)
+        if one.notice:
+            outcomes: Iterable[Outcome] = (o for o in CHECKS[check](subject) if o.notice)
+        else:
+            outcomes = findings(subject, check)
+        return next((o.name for o in outcomes if family or o.name.startswith(one.found_by)), None)
