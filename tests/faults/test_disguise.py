@@ -26,6 +26,8 @@ from discreet.recipes import Recipe
         ("optimizer.lr=true", "lr=True: it must be a number"),
         ("optimizer.momentum='0.5'", "momentum='0.5': it must be a number"),
         ("steps=2001-13-45", "month must be in 1..12"),
+        ("bands=" + "9" * 400, "bands: must be a number below 2^63"),
+        ("sampling={kind: cyclic, rate: 0.1, coefficients: [1], period: " + "9" * 400 + "}", "sampling"),
     ],
 )
 def test_a_setting_that_is_no_number_is_refused(

@@ -35,6 +35,7 @@ from safetensors.torch import save
 from discreet import publish, verify
 from discreet.certificate import signature
 from discreet.certificate.canonical import canonical, digest
+from discreet.core.errors import InputError
 from discreet.plan import Metric
 from discreet.verification.checks.sensitivity import RULES
 from discreet.verification.standalone import verify as reviewer
@@ -193,6 +194,14 @@ def test_a_key_that_is_there_twice_is_rejected(folder: Path, capsys: pytest.Capt
     text = (folder / "certificate.json").read_text()
     (folder / "certificate.json").write_text(text.replace('"epsilon":', '"epsilon": 0.1, "epsilon":', 1))
     assert told(folder, capsys) == (1, "REJECTED: a key is in the file twice\n")
+
+
+def test_more_values_than_are_read_are_rejected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (folder / "certificate.json").read_text()
+    (folder / "certificate.json").write_text(text.rstrip()[:-1] + f', "x": [{"[], " * 250_000}1]}}\n')
+    assert told(folder, capsys) == (1, "REJECTED: a file has more than 500,000 values, and is not read\n")
+    with pytest.raises(InputError, match="more than 500,000 values"):
+        verify(folder)
 
 
 @pytest.mark.parametrize("blanks", [" " * 1000, "\n\t" * 600])

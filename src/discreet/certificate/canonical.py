@@ -10,6 +10,9 @@ from typing import Any
 
 from discreet.core.errors import InputError, plain
 
+MOST_VALUES = 500_000
+"""Of a JSON file that is read."""
+
 
 def canonical(value: object) -> bytes:
     """Keys sorted, no spaces, ASCII only, the shortest digits that read back the same; `InputError` for NaN.
@@ -28,12 +31,19 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def check_values(content: bytes, where: str) -> None:
+    """`InputError` for JSON that would fill a reader's memory: each comma and bracket may begin a value."""
+    if sum(map(content.count, b",[{")) > MOST_VALUES:
+        raise InputError(f"{where} has more than {MOST_VALUES:,} values, and is not read; ask for the folder again")
+
+
 def strict_json(text: str | bytes, where: str) -> Any:
     """Read JSON in UTF-8 that every reader understands alike; otherwise an `InputError` that names `where`.
 
     Keys must be unique (readers differ on which of two values they take, so they would read two claims), numbers
     finite, and texts without half of a surrogate pair, which cannot be written. Nor are there long rows of blanks.
     """
+    check_values(text if isinstance(text, bytes) else text.encode("utf-8", "replace"), where)
     try:
         content = text.decode("utf-8") if isinstance(text, bytes) else text
         if re.search(r"(?<!\s)\s{1000}", content):

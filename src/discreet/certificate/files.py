@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.certificate.adapter_files import BESIDE, adapter_fault
-from discreet.certificate.canonical import strict_json, texts
+from discreet.certificate.canonical import check_values, strict_json, texts
 from discreet.certificate.equal_blocks import written_out
 from discreet.certificate.json_schema import fault
 from discreet.certificate.model_spec import ModelSpec
@@ -84,6 +84,7 @@ def read_certificate(folder: Path) -> dict[str, Any]:
     """The content of certificate.json, unchecked."""
     path = folder / CERTIFICATE
     content = read(path)
+    check_values(content, str(path))
     try:
         facts = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError):

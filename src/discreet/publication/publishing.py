@@ -12,7 +12,7 @@ import yaml
 from safetensors.torch import save
 from torch import Tensor
 
-from discreet.certificate.canonical import digest
+from discreet.certificate.canonical import check_values, digest
 from discreet.certificate.equal_blocks import written_out
 from discreet.certificate.files import CERTIFICATE, certificate_fault, read_certificate
 from discreet.certificate.model_spec import ModelSpec, of_module
@@ -80,9 +80,11 @@ def publish(
     }
     facts["files"] = {name: digest(content) for name, content in described.items()}
     refuse_faulty(facts)
+    written = (json.dumps(facts, indent=2) + "\n").encode()
+    check_values(written, CERTIFICATE)
     files = {
         "model.safetensors": model,
-        "certificate.json": (json.dumps(facts, indent=2) + "\n").encode(),
+        CERTIFICATE: written,
         **described,
         **({FILE: released} if released else {}),
     }

@@ -19,6 +19,7 @@ from discreet.sampling.sampler import Sampler
 
 Rate = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
+LARGEST_WHOLE = 2**63 - 1
 
 
 class Frozen(BaseModel):
@@ -29,8 +30,12 @@ class Frozen(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _no_number_in_disguise(cls, data: object) -> object:
-        """Refuse a text or a truth value where a number is meant: pydantic would read one out of it."""
+        """Refuse a text or a truth value where a number is meant: pydantic would read one out of it; and a whole number
+        that is none of the machine's, which overflows where it meets a fraction."""
         if isinstance(data, Mapping):
+            for name, value in data.items():
+                if type(value) is int and abs(value) > LARGEST_WHOLE:
+                    raise ValueError(f"{name}: must be a number below 2^63")
             for name in _numbers(cls) & data.keys():
                 if isinstance(data[name], str | bool):
                     raise ValueError(f"{name}: must be a number, got {data[name]!r:.80}")

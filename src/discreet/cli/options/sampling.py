@@ -10,6 +10,7 @@ import typer
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.sampling import SAMPLERS, CyclicPoissonSampling, Draws, Options, PoissonSampling
+from discreet.sampling.record import LARGEST_WHOLE
 
 _BY_OPTION = {record.OPTION: record for record in SAMPLERS.values()}
 
@@ -77,6 +78,8 @@ def draws(
         if value is not None and sampling not in owners:
             name = option.replace("_", "-")
             raise InputError(f"--{name} is for --sampling {' or '.join(owners)}; leave it out for {sampling}")
+        if value is not None and value > LARGEST_WHOLE:
+            raise InputError(f"--{option.replace('_', '-')} must be a number below 2^63")
     if per_epoch is not None and (rate is not None or batch is not None):
         raise InputError("give --per-epoch, or --rate, or --batch with --population, not two of them")
     if rate is not None and batch is not None:

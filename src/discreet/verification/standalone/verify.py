@@ -65,11 +65,11 @@ def strict(content: bytes) -> Any:
         need(abs(float(text)) <= sys.float_info.max, f"{text[:20]} is no finite number")
         return float(text)
     need(not re.search(rb"(?<!\s)\s{1000}", content), "a file has a thousand blanks in a row, which hide what follows")
+    need(sum(map(content.count, b",[{")) <= 500_000, "a file has more than 500,000 values, and is not read")
     found = json.loads(content.decode("utf-8"), object_pairs_hook=once, parse_float=finite,
                        parse_constant=lambda name: need(False, f"{name} is no number"))
     waiting = [found]
-    while waiting:
-        one = waiting.pop()
+    for one in waiting:  # which grows
         waiting += [*one, *one.values()] if type(one) is dict else one if type(one) is list else []
         need(type(one) is not str or one.isprintable(), f"{str(one)[:40]!a} would change how other text is shown")
     return found
