@@ -69,12 +69,16 @@ def test_delta_may_be_written_without_a_point(capsys: pytest.CaptureFixture[str]
     assert "at delta 1e-05" in capsys.readouterr().out
 
 
-def test_a_device_without_values_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("device", "said"), [("meta", "its tensors have no values"), ("none", "models cannot be on the device 'none' here")]
+)
+def test_a_device_that_is_none_is_refused_before_the_data_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], device: str, said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["train", "digits", "--device", "meta"]) == 2
-    assert "its tensors have no values" in capsys.readouterr().err
+    monkeypatch.setattr(Recipe, "load_data", None)
+    assert run(["train", "digits", "--device", device]) == 2
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("population", ["0.5", "1e308"])

@@ -29,7 +29,7 @@ from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of, spec_of_table
 from discreet.publication.publishing import check_target, finish_publishing, publish
 from discreet.recipes import Recipe
-from discreet.recipes.assemble import Run, assemble, carry_out, training_on
+from discreet.recipes.assemble import Run, assemble, carry_out, on_device, training_on
 from discreet.training import Trained, Training
 from discreet.training.run.opening import check_room
 from discreet.training.run.run_folder import RunFolder
@@ -127,6 +127,7 @@ class Job:
         ranks = Ranks.joined() if shard else Ranks()
         if shard is None:
             refuse_several_processes()  # this and the next before the data is read
+        on_device(nn.Module(), device)
         if not self.resume:
             ranks.from_first("a new folder", RunFolder(self.folder).check_new)
             ranks.from_first("room in the budget", lambda: check_room(ledger, dataset_id, self._wanted))

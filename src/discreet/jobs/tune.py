@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
@@ -88,6 +90,7 @@ class SearchJob:
     def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:
         """Search, publish, and return the guarantee with the winning run."""
         refuse_several_processes()  # this and the next before the data is read
+        on_device(nn.Module(), self.device)
         check_room(ledger, dataset_id, self.plan.guarantee)
         if self.table is not None:
             return self._run_on_table(self.table, ledger, dataset_id)
