@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from discreet.certificate.adapter_files import BASE
 from discreet.core.errors import UnsupportedModel
 from discreet.language.adapter_state import kept_state, restore_state
+from discreet.language.conv1d_rule import register_conv1d
 from discreet.language.row_masks import masks_for_all
 from discreet.language.tasks import Task, base_of, task_named
 from discreet.language.transformers_rows import Layout
@@ -33,6 +34,7 @@ class TransformersModel(nn.Module):
 
     def __init__(self, inner: nn.Module, task: str | Task, layout: Layout | None = None) -> None:
         super().__init__()
+        register_conv1d()
         self.inner, self.task = inner, task_named(task)
         self.layout = layout or Layout(self.task.columns)
         base = base_of(inner)  # peft hides the signature
