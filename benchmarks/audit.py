@@ -79,7 +79,7 @@ def sound(seed: int) -> tuple[dict[str, str], Subject]:
         "unit": list(UNITS)[seed % 2] if seed % 3 else "example",
         "rule": rules[seed // 2 % 4],
     }
-    if chosen["sampler"] == "cyclic" and chosen["rule"] == "adaptive":
+    if chosen["sampler"] == "cyclic" and chosen["rule"] in ("adaptive", "ellipsoid"):
         chosen["rule"] = "flat"
     more = METRICS if chosen["sampler"] == "poisson" and chosen["family"] != "language" else {}
     made = build(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from typing import Any, cast
 
 from discreet.audit import FALSE_ALARM, Audit, Subject, audit_build
@@ -34,7 +35,8 @@ def assert_private(
     about 40), the `sensitivity` and the `noise` that are claimed of what is released (`StepClaim`), and if draws are to
     be looked at, `draws` and `rate` (`step_checks.draw_outcomes`).
 
-    A sound training or step fails with probability at most `false_alarm`. `InputError` if something is missing.
+    A sound training or step fails with probability at most `false_alarm`. What could not be looked at is a warning, and
+    `InputError` says what is missing.
     """
     if isinstance(made, Training):
         found = audit_build(Subject.of(made), false_alarm=false_alarm, effort=effort)
@@ -51,6 +53,9 @@ def assert_private(
         found = Audit(tuple(outcomes), false_alarm)
     if not found.passed:
         raise AssertionError(f"not private as claimed\n{found}")
+    for one in found.outcomes:
+        if one.notice:
+            warnings.warn(f"{one.name}: {one.notice}", stacklevel=2)
     return found
 
 

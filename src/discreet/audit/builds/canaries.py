@@ -39,7 +39,7 @@ def canaries(maker: Maker, base: MadeUp, classes: int | None) -> list[Canary]:
     | far off     | a target far away, where targets are numbers                                        |
     | one token   | texts and categories: one value again and again; the largest one; zeros as in padding |
     | many rows   | users with more rows than a step may use                                            |
-    | loud user   | users all of whose rows are loud                                                    |
+    | loud user   | users all of whose rows are loud, and the same                                      |
 
     `classes`: above the labels, where targets are classes.
     """
@@ -65,8 +65,9 @@ def _rows(maker: Maker, base: MadeUp, classes: int | None) -> Iterator[tuple[str
         yield "far off", (x, _times(torch.ones_like(y), 1e4))
     if base.users is not None:
         yield "many rows", maker.rows(2 * maker.largest, 98)
-        loud = maker.rows(maker.largest, 97)
-        yield "loud user", joined([(_times(loud[0], LOUD), loud[1])]) if x.is_floating_point() else loud
+        row, target = maker.rows(1, 97)  # the same row again and again, so that gradients of rows add up
+        loud = _times(row, LOUD) if x.is_floating_point() else row
+        yield "loud user", joined([(loud, target)] * maker.largest)
 
 
 def _times(rows: Tensor, scale: float) -> Tensor:

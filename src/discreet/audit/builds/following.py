@@ -34,6 +34,7 @@ class Trace:
     - `steps`: how many steps reached the optimizer. `given`: what it was given at each for each parameter; None for one
     that got nothing. `scores`: its component along a direction instead, where one is named.
     - `bits`, `scales`, `releases`: what a clip rule was given beside it: the bit, the scales, the release itself.
+    `learned`: the bits that an adaptive norm followed, which are those of another run where one leads.
     - `still`: whether weights and clip norm were held. `rows`: how many rows the training has. `read`: those read for
     each step; empty if nobody watched.
     - `charged`: the charges in the ledger when the optimizer was called; `charged_before`: when the first row of a step
@@ -48,6 +49,7 @@ class Trace:
     given: list[list[Tensor | None]] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     bits: list[float] = field(default_factory=list)
+    learned: list[float] = field(default_factory=list)
     scales: list[Array | None] = field(default_factory=list)
     releases: list[Release] = field(default_factory=list)
     rows: int = 0
@@ -91,7 +93,7 @@ class Trace:
 
     def sensitivities(self) -> Array:
         """How far one unit may move each of the sums, by the plan; shape (steps,)."""
-        bits = self.bits if self._has_bits else [0.0] * self.steps
+        bits = self.learned if self._has_bits else [0.0] * self.steps
         return self.promised.sensitivities(bits[: self.steps], still=self.still)
 
 
@@ -108,7 +110,7 @@ class _Learning:
     def learn(self, release: Release, clip: Clip, noise: float, divisor: float) -> None:
         """Note the release, and pass it on, or that of the other run."""
         trace, step = self._trace, len(self._trace.bits)
-        trace.bits.append(float(release.tensors[BIT][0]) if BIT in release.tensors else 0.0)
+        trace.bits.append(_bit(release))
         scales = clip.scales
         trace.scales.append(
             None
@@ -119,8 +121,13 @@ class _Learning:
             trace.releases.append(release)
         if self._lead is not None and step < len(self._lead.releases):
             release = self._lead.releases[step]
+        trace.learned.append(_bit(release))
         if not self._still:
             self._clipping.learn(release, clip, noise, divisor)
+
+
+def _bit(release: Release) -> float:
+    return float(release.tensors[BIT][0]) if BIT in release.tensors else 0.0
 
 
 def follow(

@@ -17,7 +17,7 @@ import torch
 from discreet.audit.builds.canaries import Canary, canaries
 from discreet.audit.builds.following import Trace, follow
 from discreet.audit.builds.made_up import MadeUp
-from discreet.audit.builds.small_plans import adding_one, looser, sampling_like, small
+from discreet.audit.builds.small_plans import adding_one, rescaled_rule, sampling_like, small
 from discreet.audit.builds.subject import Subject
 from discreet.audit.outcomes import Outcome
 from discreet.core.array_types import Array, IntArray
@@ -37,8 +37,7 @@ changes. Chunks of 7 then end with a part of one."""
 
 _IN_PARTS = 7
 CHUNKS = (None, 1, _IN_PARTS)
-_LOOSER = 1e3
-_SHORT = "replay/short gradients"
+_NORMS = {"replay/short gradients": 1e3}
 _ALONE = "replay/nearly empty batches"
 
 
@@ -76,7 +75,12 @@ class Replay:
             chunk = chunks[number % len(chunks)]
             yield _timed(lambda canary=canary, chunk=chunk: self._added(canary, chunk))  # type: ignore[misc]
         yield self.exchanged()
-        yield _timed(lambda: _unless_refused(_SHORT, lambda: self._short(made[0], chunks[0])))
+        for name, times in _NORMS.items():
+            yield _timed(
+                lambda name=name, times=times: _unless_refused(  # type: ignore[misc]
+                    name, lambda: self._other_norms(name, times, made[0], chunks[0])
+                )
+            )
         yield _timed(lambda: _unless_refused(_ALONE, lambda: self._alone(whole, chunks[0])))
 
     def exchanged(self) -> Outcome:
@@ -132,11 +136,11 @@ class Replay:
         having = self._run(plan, two, chunk, without)
         return judged(f"replay/exchanged, {sampling.kind}", without, having, plan, two.owners(), allowed=2.0, last=0)
 
-    def _short(self, canary: Canary, chunk: int | None) -> Outcome:
-        """With clip norms so large that gradients stay shorter: they must not be made longer than they may be."""
-        name, rule = _SHORT, looser(self.plan.clipping, _LOOSER)
+    def _other_norms(self, name: str, times: float, canary: Canary, chunk: int | None) -> Outcome:
+        """With clip norms so many times as large: gradients stay shorter, and must not be made longer than they may."""
+        rule = rescaled_rule(self.plan.clipping, times)
         if rule is None:
-            return Outcome(name, "the clip rule has no norm, so none is short")
+            return Outcome(name, "the clip rule has no norm")
         plan = small(self.plan, self.plan.sampling, self.rows, max(4, self.steps // 2), clipping=rule)
         rows = self.base.with_unit(canary.inputs, canary.targets)
         without = self._run(plan, self.base, chunk)

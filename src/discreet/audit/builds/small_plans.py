@@ -78,13 +78,13 @@ def clip_rule(rule: ClipRule) -> ClipRule:
     return FlatClipping(norm=rule.first_norm) if isinstance(rule, ScheduledClipping) else rule
 
 
-def looser(rule: ClipRule, times: float) -> ClipRule | None:
-    """The rule with norms so many times as large, for gradients that are shorter; None for a rule without norms."""
+def rescaled_rule(rule: ClipRule, times: float) -> ClipRule | None:
+    """The rule with norms so many times as large; None for a rule without norms."""
     one = clip_rule(rule)
     if isinstance(one, GroupClipping):
         return one.model_copy(update={"norms": {key: times * norm for key, norm in one.norms.items()}})
     if isinstance(one, AdaptiveClipping):
-        return one.model_copy(update={"initial": min(one.cap, times * one.initial)})
+        return one.model_copy(update={"initial": min(one.cap, max(one.floor, times * one.initial))})
     if isinstance(one, FlatClipping | AutomaticClipping | PerLayerClipping | EllipsoidClipping):
         return one.model_copy(update={"norm": times * one.norm})
     return None
