@@ -138,6 +138,40 @@ def test_two_runs_begin_with_the_same_adapters() -> None:
     assert all(torch.equal(value, other[name]) for name, value in one.items())
 
 
+@pytest.mark.parametrize("name", ["reviews.jsonl", "linked.jsonl", "copied.jsonl"])
+def test_private_texts_are_not_measured_as_public_ones(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exact figures of private rows would be paid for by nobody. The classes would come from them, too."""
+    write("reviews.jsonl")
+    model_folder(Path("tiny"))
+    if name == "linked.jsonl":
+        Path(name).symlink_to("reviews.jsonl")
+    elif name == "copied.jsonl":
+        Path(name).write_bytes(Path("reviews.jsonl").read_bytes())
+    command = ["train", "reviews.jsonl", "--text", "review", "--unit", "row", "--model", "tiny", "--test", name]
+    assert run([*command, "--task", "classification", "--target", "kind", *BUDGET, *FEW]) == 2
+    assert "give a table that may be public" in capsys.readouterr().err
+    assert not Path("reviews-private.run").exists()
+
+
+@pytest.mark.parametrize("value", [[], ["a", "b"], {"role": "user"}, [{"content": "a"}]])
+def test_a_list_is_a_chat_or_refused(value: object, capsys: pytest.CaptureFixture[str]) -> None:
+    model_folder(Path("tiny"))
+    Path("chats.jsonl").write_text(json.dumps({"review": value}) + "\n")
+    command = ["train", "chats.jsonl", "--text", "review", "--unit", "row", "--model", "tiny"]
+    assert run([*command, *BUDGET, *FEW]) == 2
+    assert "must be a text, or the messages of a chat" in capsys.readouterr().err
+
+
+def test_nothing_says_how_long_a_private_text_is(capfd: pytest.CaptureFixture[str]) -> None:
+    """Tokenizers warn of texts beyond their model's length, with the number of tokens; a blank text is one of none."""
+    model_folder(Path("tiny"))
+    texts = [" ".join(["film"] * 4321), "   ", "a film"] * 20
+    Path("reviews.jsonl").write_text("".join(json.dumps({"review": text}) + "\n" for text in texts))
+    assert run(["train", "reviews.jsonl", "--text", "review", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]) == 0
+    said = capfd.readouterr()
+    assert "432" not in said.out + said.err
+
+
 def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     write("reviews.csv")
     Path("holes.jsonl").write_text('{"review": "a film"}\n{"review": ""}\n')

@@ -22,7 +22,7 @@ PLAN = discreet.Plan.poisson(population=40, batch=20, steps=2, clip_norm=1.0, de
 def trainer_for(folder: Path, model: Any, rows: Any, **changes: Any) -> Any:
     from discreet.integrations.huggingface import PrivateTrainer
 
-    keywords = ("data_collator", "length", "label_length", "task", "eval_dataset")
+    keywords = ("data_collator", "length", "label_length", "task", "eval_dataset", "columns")
     given = {name: changes.pop(name) for name in keywords if name in changes}
     arguments = {"output_dir": str(folder / "hf"), "report_to": [], "use_cpu": True, "learning_rate": 1e-2} | changes
     options = {"run": folder / "run", "engine": discreet.EngineOptions("bookkeeping")}
@@ -141,3 +141,49 @@ def test_a_loss_of_the_whole_batch_is_refused(tmp_path: Path) -> None:
     model = inner_model("Mixtral", output_router_logits=True)
     with pytest.raises(UnsupportedModel, match="balances the load of its experts"):
         trainer_for(tmp_path, model, field_rows("causal-lm", 40)).train()
+
+
+def test_a_collator_with_random_numbers_of_its_own_is_refused(tmp_path: Path) -> None:
+    """What it makes of a row would depend on the rows before it, in a way that a public seed fixes."""
+
+    class Mapped:
+        def __init__(self) -> None:
+            self.generator = torch.Generator()
+
+        def __call__(self, rows: Any) -> Any:
+            return rows
+
+    model, rows = inner_model("BERT", "masked-lm"), field_rows("masked-lm", 40)
+    for collator in (transformers.DataCollatorForLanguageModeling(Tokens(), seed=0), Mapped()):
+        with pytest.raises(InputError, match="random numbers of its own"):
+            trainer_for(tmp_path, model, rows, data_collator=collator).train()
+
+
+class Tokens:
+    """As much of a tokenizer as a collator looks at."""
+
+    mask_token = "m"
+
+
+@pytest.mark.parametrize("declared", [None, ("input_ids", "attention_mask", "token_type_ids")])
+def test_the_inputs_of_the_model_do_not_depend_on_a_row(declared: Any, tmp_path: Path) -> None:
+    """Whether the first row has one more field is that row's own secret."""
+    rows = [row | {"token_type_ids": [0] * len(row["input_ids"])} for row in field_rows("classification", 40)]
+    bare = [{name: row[name] for name in row if name != "token_type_ids"} for row in rows[:1]] + rows[1:]
+    given = {} if declared is None else {"columns": declared}
+    found = [
+        trainer_for(tmp_path, inner_model("BERT", "classification"), one, **given)._rows(one) for one in (rows, bare)
+    ]
+    assert found[0].layout.columns == found[1].layout.columns == (declared or ("input_ids", "attention_mask"))
+    if declared is not None:
+        with pytest.raises(InputError, match="row 0 lacks 'token_type_ids'"):
+            found[1][0]
+
+
+def test_columns_of_a_data_set_are_its_public_schema(tmp_path: Path) -> None:
+    from datasets import Dataset
+
+    rows = [row | {"token_type_ids": [0] * len(row["input_ids"])} for row in field_rows("classification", 40)]
+    table = Dataset.from_list([{name: torch.as_tensor(value).tolist() for name, value in row.items()} for row in rows])
+    found = trainer_for(tmp_path, inner_model("BERT", "classification"), table)._rows(table)
+    assert found.layout.columns == ("input_ids", "attention_mask", "token_type_ids")

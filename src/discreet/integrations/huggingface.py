@@ -38,7 +38,8 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
       settings, `label_smoothing_factor`, `gradient_checkpointing`, `bf16`, and those of evaluation. Batches, epochs and
       clipping are those of the plan. A collator is given one row at a time.
     - `task`: by default what the class of the model is for. `length`, `label_length`: the public lengths of rows
-      (`TransformersRows`). `reduction`: of the loss over the tokens of a row.
+      (`TransformersRows`). `columns`: the inputs of the model; by default those of the task, and `token_type_ids` where
+      the data set has a column of that name. `reduction`: of the loss over the tokens of a row.
     - `told`: callbacks. `options` go to `Training` (`run`, `engine`, `units`, ...).
 
     After the first step it is checked that exactly the trainable weights moved. After `train`, `trained` is what
@@ -54,6 +55,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         task: str | Task | None = None,
         length: int | None = None,
         label_length: int | None = None,
+        columns: Sequence[str] | None = None,
         reduction: str = "mean",
         told: Sequence[Callback] = (),
         options: Mapping[str, Any] = types.MappingProxyType({}),
@@ -64,6 +66,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
             raise InputError("clipping and batches are those of the plan; leave out max_grad_norm and accumulation")
         if self.args.fp16:
             raise InputError("gradients vanish in float16 without scaling; use bf16=True")
+        self._columns = None if columns is None else tuple(columns)
         self._plan, self._told, self._options = plan, tuple(told), dict(options)
         self._task = task_of_model(self.model) if task is None else task_named(task)
         self._lengths: dict[str, int | None] = {"length": length, "label_length": label_length}
@@ -106,10 +109,12 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
                 "a private run draws its rows itself, each with the probability of the plan; give a data set with "
                 "len() and rows by their number, not a stream or a loader"
             )
-        config, columns = getattr(base_of(self.model), "config", None), list(self._task.columns)
-        takes = inspect.signature(base_of(self.model).forward).parameters
-        if "token_type_ids" in rows[0] and "token_type_ids" in takes:
-            columns.append("token_type_ids")
+        config = getattr(base_of(self.model), "config", None)
+        columns = self._columns
+        if columns is None:  # never from a row: whether the first has a field is its own secret
+            takes = inspect.signature(base_of(self.model).forward).parameters
+            more = "token_type_ids" in takes and "token_type_ids" in (getattr(rows, "column_names", None) or ())
+            columns = (*self._task.columns, *(["token_type_ids"] if more else []))
         return TransformersRows(
             rows,
             self._task,

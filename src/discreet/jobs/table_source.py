@@ -88,7 +88,7 @@ class TableSource:
         named = [("--test", self.test), ("--public", self.public)]
         return [(option, path) for option, path in named if path is not None]
 
-    def _check_copies(self) -> None:
+    def check_copies(self) -> None:
         """Refuse a copy of the private table's file under another name. Copies of single rows are not noticed."""
         for option, path in self._declared():
             if path.is_file() and self.path.is_file() and filecmp.cmp(path, self.path, shallow=False):
@@ -99,7 +99,7 @@ class TableSource:
         """The table, encoded by a complete schema to a file beside the `folder` of the run. `by_name`: as for
         `of_table`."""
         self.check()
-        self._check_copies()
+        self.check_copies()
         encoder = Encoder(schema)
         make_folder(folder.absolute().parent)
         test, joined = self._read(self.test, recipe, encoder), self._read(self.public, recipe, encoder)

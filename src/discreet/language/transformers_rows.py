@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
@@ -85,6 +87,7 @@ class TransformersRows(Dataset[tuple[Tensor, Tensor]]):
         self.held, self.task, self._padding = rows, task_named(task), padding
         self._length, self._label_length = length, label_length if "decoder_input_ids" in self.task.columns else length
         self._start, self._collator = decoder_start, collator
+        refuse_own_generator(collator)
         names = tuple(columns or self.task.columns)
         if "decoder_input_ids" in names and len(rows):
             fields = self._inputs(0, names)[0]
@@ -138,7 +141,7 @@ class TransformersRows(Dataset[tuple[Tensor, Tensor]]):
     def _field(self, value: Any, name: str, index: int) -> Tensor:
         """An input field, filled up to its length if it has one number for each token."""
         found = torch.as_tensor(value)
-        if found.is_floating_point():
+        if found.is_floating_point() and found.numel():  # an empty list of tokens is read as numbers
             return found
         length = self._label_length if name.startswith("decoder_") else self._length
         return self._fitted(found.long(), length, self._padding if name.endswith("input_ids") else 0, index, name)
@@ -176,6 +179,19 @@ class TransformersRows(Dataset[tuple[Tensor, Tensor]]):
             raise InputError("seq2seq needs decoder_start=model.config.decoder_start_token_id")
         moved = torch.cat([labels.new_tensor([self._start]), labels[:-1]])
         return moved.masked_fill(moved == IGNORED, self._padding)
+
+
+def refuse_own_generator(collator: object) -> None:
+    """Refuse a collator with a generator of its own: what it makes of a row would depend on how many rows it was given
+    before, and be the same in every run."""
+    held = {"collator": collator, **(vars(collator) if hasattr(collator, "__dict__") else {})}
+    kinds = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
+    found = [name for name, value in held.items() if isinstance(value, kinds)]
+    if found or held.get("seed") is not None:
+        raise InputError(
+            f"the collator has random numbers of its own ({(found or ['seed'])[0]}), so what it makes of a row would "
+            "depend on the rows before it; leave out its seed: torch's generator is seeded secretly for each row"
+        )
 
 
 def filled(field: Tensor, length: int, fill: int) -> Tensor:

@@ -33,16 +33,59 @@ def refuse_own_rows(name: str, public: object, private: object) -> None:
 def share_rows(one: object, other: object) -> bool:
     """Whether both are one object, hold a common object, or have arrays that share bytes.
 
-    Looks into pairs, lists of rows, frames, loaders, `TensorDataset` and a few rows of a `Subset`. Copies are not
-    noticed.
+    Looks into pairs, lists of rows, frames, loaders, `TensorDataset`, `Subset`, and views of one table of `datasets`
+    (`select`, `shuffle`, `train_test_split`). Copies are not noticed.
     """
     mine, theirs = list(_parts(one)), list(_parts(other))
     if {id(part) for part in mine} & {id(part) for part in theirs}:
+        return True
+    if any(_common_rows(a, b) for a in map(_rooted, mine) for b in map(_rooted, theirs)):
         return True
     blocks, others = (
         list(islice((found for part in parts for found in _memory(part)), _BLOCKS)) for parts in (mine, theirs)
     )
     return any(_overlap(a, b) for a in blocks for b in others)
+
+
+def _rooted(part: Any) -> tuple[Any, Any]:
+    """The data set that a chain of `Subset`s views, and the numbers of the rows in view; None for all of them."""
+    rows = None
+    while isinstance(part, Subset):
+        numbers = list(part.indices)
+        rows = numbers if rows is None else [numbers[place] for place in rows]
+        part = part.dataset
+    return part, rows
+
+
+def _common_rows(one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
+    """Whether two views show a common row of one data set."""
+    (root, mine), (second, theirs) = one, other
+    if root is second:
+        return (mine is None and theirs is None) or (
+            bool(set(mine) & set(theirs)) if mine is not None and theirs is not None else bool(mine or theirs)
+        )
+    first, third = _arrow_rows(root, mine), _arrow_rows(second, theirs)
+    return any(np.intersect1d(first[place], third[place]).size for place in first.keys() & third.keys())
+
+
+def _arrow_rows(data: Any, rows: Any) -> dict[int, np.ndarray]:
+    """Of a data set of `datasets`: for each buffer in memory, the numbers of its rows that are in view."""
+    table = getattr(getattr(data, "data", None), "table", None)
+    if table is None or not hasattr(data, "_indices") or not table.num_columns:
+        return {}
+    shown = np.arange(len(data)) if rows is None else np.asarray(rows)
+    if data._indices is not None:  # a selection or a shuffle: numbers of rows of the table
+        shown = data._indices.column(0).to_numpy()[shown]
+    found: dict[int, np.ndarray] = {}
+    for column in table.columns[:_COLUMNS]:
+        start = 0
+        for chunk in column.chunks:
+            inside = shown[(shown >= start) & (shown < start + len(chunk))] - start + chunk.offset
+            address = next((buffer.address for buffer in chunk.buffers()[1:] if buffer is not None), None)
+            if address is not None and inside.size:
+                found[address] = np.concatenate([found.get(address, inside[:0]), inside])
+            start += len(chunk)
+    return found
 
 
 def _parts(data: Any) -> Iterator[object]:

@@ -19,6 +19,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.jobs.language.language_facts import LanguageFacts, Settings
 from discreet.jobs.language.private_texts import read_rows, tokens_of
 from discreet.jobs.table_facts import TableFacts
+from discreet.jobs.table_source import TableSource
 from discreet.language import Task, TransformersModel, TransformersRows, task_named
 from discreet.plan import Plan
 from discreet.plan.suggest import suggest
@@ -118,6 +119,9 @@ class LanguageJob:
         """Train and publish; return the guarantee with the run. `resume`: the folder of this run, to go on with it."""
         if resume is not None and resume.resolve() not in (self.folder.resolve(), self.target.resolve()):
             raise InputError(f"{resume} is not the folder of this run, {self.folder}; give all its options again")
+        source = TableSource(self.path, self.table.test)
+        source.check()
+        source.check_copies()
         plan, classes = self.plan(), self._classes()
         tokenizer, model = self._loaded(classes)
         wrapped = TransformersModel(model, self.task)

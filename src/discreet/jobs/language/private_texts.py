@@ -27,12 +27,24 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
             lacking = [name for name in columns if row.get(name) is None or row[name] == ""]
             if lacking:
                 raise InputError(f"row {number} of {path.name} has no {lacking[0]!r}; remove the row, or fill it in")
+            for name in columns:
+                if isinstance(row[name], list | dict) and not _is_chat(row[name]):
+                    raise InputError(f"row {number} of {path.name}: {name!r} must be a text, or the messages of a chat")
             rows.append({name: row[name] for name in columns})
     except UnicodeDecodeError:
         raise InputError(f"{path} is not in UTF-8; save it so") from None
     if not rows:
         raise InputError(f"{path} has no rows")
     return rows
+
+
+def _is_chat(value: Any) -> bool:
+    """Whether it is a list of messages as chat templates take them: at least one, each with a role and a content."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(one, dict) and isinstance(one.get("role"), str) and "content" in one for one in value)
+    )
 
 
 def _of_json(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -72,9 +84,11 @@ def tokens_of(tokenizer: Any, value: Any, length: int, *, ends: bool) -> dict[st
     """The first `length` tokens of a text, or of the messages of a chat by the tokenizer's template. `ends`: with the
     token that ends a text, if there is room."""
     if isinstance(value, list):
-        found = tokenizer.apply_chat_template(value, tokenize=True, return_dict=True)["input_ids"]
+        given = {"truncation": True, "max_length": length}
+        found = tokenizer.apply_chat_template(value, tokenize=True, return_dict=True, **given)["input_ids"]
     else:
-        found = tokenizer(str(value))["input_ids"]
+        # cut by the tokenizer, which would otherwise say on the terminal how long a text is
+        found = tokenizer(str(value), truncation=True, max_length=length)["input_ids"]
     if ends and tokenizer.eos_token_id is not None and found[-1:] != [tokenizer.eos_token_id]:
         found = [*found, tokenizer.eos_token_id]
     tokens = [int(one) for one in found[:length]]

@@ -1,0 +1,49 @@
+"""Views of private rows are found; parts that share no row are not taken for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from datasets import Dataset
+from torch.utils.data import Subset
+
+from discreet.data.private.overlap import share_rows
+
+TABLE = Dataset.from_dict({"text": [f"row {i}" for i in range(60)], "number": list(range(60))})
+ROWS = [{"text": f"row {i}"} for i in range(60)]
+
+
+@pytest.mark.parametrize(
+    "public",
+    [
+        TABLE.select(range(20)),
+        TABLE.select([3, 50, 7]),
+        TABLE.shuffle(seed=0),
+        TABLE.shuffle(seed=0).select(range(5)),
+        Subset(TABLE, [5, 6]),
+        Subset(Subset(TABLE, [5, 6, 7]), [2]),
+        TABLE.remove_columns("number"),
+        TABLE.remove_columns("text").shuffle(seed=1),
+    ],
+)
+def test_a_view_of_a_table_of_datasets(public: Any) -> None:
+    assert share_rows(public, TABLE)
+    assert share_rows(TABLE, public)
+
+
+def test_parts_that_share_no_row() -> None:
+    parts = TABLE.train_test_split(0.2, seed=0)
+    assert not share_rows(parts["test"], parts["train"])
+    assert not share_rows(TABLE.select(range(50, 60)), TABLE.select(range(50)))
+    assert share_rows(TABLE.select(range(49, 60)), TABLE.select(range(50)))
+    assert not share_rows(Subset(ROWS, [1, 2]), Subset(ROWS, [3, 4]))
+    assert not share_rows(Subset(TABLE, [1, 2]), TABLE.select(range(10, 20)))
+    assert not share_rows(TABLE, Dataset.from_dict({"text": ["another"]}))
+
+
+def test_subsets_of_a_list() -> None:
+    assert share_rows(Subset(ROWS, [1, 2]), ROWS)
+    assert share_rows(Subset(ROWS, [1, 2]), Subset(ROWS, [2, 3]))
+    assert share_rows(Subset(Subset(ROWS, [1, 2]), [1]), Subset(ROWS, [2, 3]))
+    assert not share_rows(Subset(ROWS, []), ROWS)
