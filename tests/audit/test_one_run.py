@@ -25,7 +25,7 @@ from discreet.plan import (
     ShuffleSampling,
 )
 from discreet.randomness import TestStream
-from discreet.sampling import CyclicPoissonSampling
+from discreet.sampling import CyclicPoissonSampling, TruncatedPoissonSampling
 from discreet.training import step as step_module
 
 POPULATION = 400
@@ -51,6 +51,7 @@ def played(made: Audited, white: int = 300, black: int = 0) -> Played:
 CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "poisson": (PoissonSampling(rate=0.3), "add_remove", {}),
     "poisson, zero-out": (PoissonSampling(rate=0.3), "zero_out", {}),
+    "truncated": (TruncatedPoissonSampling(rate=0.3, capacity=160), "add_remove", {}),
     "all rows": (NoSampling(), "add_remove", {}),
     "all rows, replace-one": (NoSampling(), "replace_one", {}),
     "fixed size": (FixedSizeSampling(batch=100), "replace_one", {}),
@@ -84,7 +85,7 @@ def test_sound_builds_keep_their_claim_and_their_places_are_told_apart(case: str
     assert not said.refuted
     assert all(one.epsilon <= said.claimed for one in said.bounds)
     assert ("independent places" in {one.method for one in said.bounds}) == (
-        not case.startswith(("fixed size", "shuffle"))
+        not case.startswith(("fixed size", "shuffle", "truncated"))
     )
 
 

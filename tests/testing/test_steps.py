@@ -3,6 +3,8 @@
 Noise is fresh: a sound step fails once in a thousand runs of a test.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -10,11 +12,12 @@ from dp_sgd_by_hand import CLIP, DIVISOR, NOISE, WRONG, make, rows
 
 from discreet.core.errors import InputError
 from discreet.testing import assert_private, canaries, neighbours
+from discreet.testing.step_checks import draw_outcomes
 
 CLAIM = {"rows": rows(), "sensitivity": CLIP / DIVISOR, "noise": NOISE * CLIP / DIVISOR, "effort": 0.5}
 
 
-def poisson(rate: float) -> object:
+def poisson(rate: float) -> Callable[[int], list[np.ndarray]]:
     generator = np.random.default_rng()
     return lambda size: [np.flatnonzero(generator.random(size) < rate) for _ in range(50)]
 
@@ -42,6 +45,22 @@ def test_a_wrong_step_is_found(wrong: str) -> None:
 def test_shuffled_epochs_under_a_poisson_claim_are_found() -> None:
     with pytest.raises(AssertionError, match="FAILED  draws"):
         assert_private(make(), **CLAIM | {"effort": 0.25}, draws=shuffled, rate=0.2)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda drawn, size: np.repeat(drawn, 3), "3 times"),
+        (lambda drawn, size: np.append(drawn, drawn[:1]), "2 times"),
+        (lambda drawn, size: drawn - size, "rows have the numbers 0 to 59"),
+        (lambda drawn, size: drawn + 1, "rows have the numbers 0 to 59"),
+    ],
+)
+def test_draws_are_of_rows_once_each(change: Callable[[np.ndarray, int], np.ndarray], said: str) -> None:
+    draw = poisson(0.2)
+    found = draw_outcomes(lambda size: [change(one, size) for one in draw(size)], 0.2)
+    assert all(one.wrong for one in found)
+    assert said in found[0].said
 
 
 def test_a_step_whose_noise_has_no_seed_is_not_replayed_and_says_so() -> None:

@@ -20,7 +20,7 @@ from discreet.audit.builds.game import Played
 from discreet.audit.builds.laws import noise_tests
 from discreet.audit.builds.laws.draw_laws import DrawLaw, Slot, binomial_law, impossible, tests
 from discreet.audit.outcomes import Outcome, together
-from discreet.core.array_types import Array
+from discreet.core.array_types import Array, BoolArray
 from discreet.testing.made_neighbours import Neighbours, Rows, neighbours
 from discreet.training.guard import generators_put_back
 
@@ -63,12 +63,17 @@ def step_outcomes(make: Make, rows: Rows, claim: StepClaim, effort: float = 1.0)
 def draw_outcomes(draws: Draws, rate: float, units: int = 60, steps: int = DRAWS) -> list[Outcome]:
     """Batches against Poisson sampling: each of `units` rows in each batch with probability `rate`.
 
-    `draws(rows)`: the numbers of the rows in each of some batches, of a data set of so many rows. It is called until
-    there are `steps` batches of two runs, and again for a data set of a fifth more rows, at the same rate.
+    `draws(rows)`: the numbers of the rows in each of some batches, of a data set of so many rows: from 0, and each at
+    most once in a batch. It is called until there are `steps` batches of two runs, and again for a data set of a fifth
+    more rows, at the same rate.
     """
     found = []
     for name, size in (("draws", units), ("draws, more units", units + units // 5)):
         one, other = (_drawn(draws, size, steps) for _ in range(2))
+        unlike = [run for run in (one, other) if isinstance(run, str)]
+        if isinstance(one, str) or isinstance(other, str):
+            found.append(Outcome(name, unlike[0], wrong=True))
+            continue
         law = DrawLaw((Slot(binomial_law(size, rate)),))
         wrong = impossible(law, one) or impossible(law, other)
         said = f"{int(one.sum())} draws in {steps} batches of {size} rows, at a rate of {rate:g}"
@@ -78,7 +83,8 @@ def draw_outcomes(draws: Draws, rate: float, units: int = 60, steps: int = DRAWS
     return found
 
 
-def _drawn(draws: Draws, size: int, steps: int) -> np.ndarray:
+def _drawn(draws: Draws, size: int, steps: int) -> BoolArray | str:
+    """Who is in each batch, shape (steps, 1, size); or, in a sentence, why the numbers are not those of drawn rows."""
     batches: list[Sequence[int]] = []
     while len(batches) < steps:
         more = list(draws(size))
@@ -87,7 +93,15 @@ def _drawn(draws: Draws, size: int, steps: int) -> np.ndarray:
         batches += more
     found = np.zeros((steps, 1, size), np.bool_)
     for step, batch in enumerate(batches[:steps]):
-        found[step, 0, np.asarray(batch, np.int64)] = True
+        numbers = np.asarray(batch, np.int64)
+        outside = numbers[(numbers < 0) | (numbers >= size)]
+        if len(outside):
+            return f"batch {step + 1} of {size} rows has row {outside[0]}; rows have the numbers 0 to {size - 1}"
+        times = np.bincount(numbers, minlength=size)
+        if times.max() > 1:
+            worst = int(times.argmax())
+            return f"batch {step + 1} has row {worst} {times[worst]} times; a row that is drawn is in a batch once"
+        found[step, 0, numbers] = True
     return found
 
 

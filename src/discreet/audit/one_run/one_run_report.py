@@ -17,8 +17,9 @@ from discreet.plan import Plan
 REFUTED = 1e-3
 """A run contradicts its plan if all p-values together are below this (Bonferroni)."""
 
-_NOT_APART = ("fixed_size", "shuffle")
-"""Samplers whose draws of different units depend on each other."""
+_APART = ("poisson", "cyclic_poisson", "allocation", "none")
+"""Samplers that draw each unit apart from all others. Draws depend on each other where a batch has a fixed size, or is
+cut because it is too large."""
 
 _START, _PRECISION, _ROUGH = 1.0, 2e-3, 2e-2
 
@@ -105,7 +106,7 @@ def report(played: Played, plan: Plan, *, failure: float = 0.05, guesses: tuple[
         if scored is None:
             continue
         found += [known.of_curves(box, scored, _ANY), known.of_pairs(box, scored)]
-        if box == "white" and plan.sampling.kind not in _NOT_APART:
+        if box == "white" and plan.sampling.kind in _APART:
             found.append(known.of_curves(box, scored, _PLACES))
     return OneRunReport(tuple(found), claimed, plan.delta, failure, played.steps)
 
