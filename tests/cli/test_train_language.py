@@ -108,7 +108,15 @@ def test_a_run_that_was_broken_off_is_gone_on_with(
         assert run([*command, *BUDGET, *FEW]) == 130
     assert run([*command, *BUDGET, *FEW, "--resume", "elsewhere"]) == 2
     assert "is not the folder of this run" in capsys.readouterr().err
-    assert run([*command, *BUDGET, *FEW, "--resume", "reviews-private.run"]) == 0, capsys.readouterr().err
+    resumed = [*command, *BUDGET, *FEW, "--resume", "reviews-private.run"]
+    for changed, said in ((["--set", "learning_rate=0.1"], "learning_rate"), (["--length", "6"], "--length 8, not 6")):
+        assert run([*resumed, *changed]) == 2
+        assert said in capsys.readouterr().err
+    Path("others.csv").write_bytes(Path("reviews.csv").read_bytes())
+    other = ["others.csv" if word == "reviews.csv" else word for word in resumed]
+    assert run([*other, "--out", "reviews-private"]) == 2
+    assert "was begun with file" in capsys.readouterr().err
+    assert run(resumed) == 0, capsys.readouterr().err
     assert run(["verify", "reviews-private", "--strict"]) == 0
     assert json.loads(Path("reviews-private/certificate.json").read_text())["charged_steps"] == 2
 

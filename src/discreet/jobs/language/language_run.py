@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
 from discreet.core.guarantee import Guarantee
+from discreet.jobs.language import begun_options
 from discreet.jobs.language.language_facts import LanguageFacts, Settings
 from discreet.jobs.language.private_texts import read_rows, tokens_of
 from discreet.jobs.table_facts import TableFacts
@@ -123,6 +124,9 @@ class LanguageJob:
         source.check()
         source.check_copies()
         plan, classes = self.plan(), self._classes()
+        options = self._options(classes)
+        if resume is not None:
+            begun_options.check_same(self.folder, options)
         tokenizer, model = self._loaded(classes)
         wrapped = TransformersModel(model, self.task)
         private = read_rows(self.path, [*self._columns(), *([] if self.table.unit == "row" else [self._unit()])])
@@ -141,11 +145,33 @@ class LanguageJob:
             rows,
             units=None if self.table.unit == "row" else [row[self._unit()] for row in private],
             public=public,
-            run=RunOptions(self.folder, resume=resume is not None, ledger=ledger, dataset_id=dataset_id),
+            run=RunOptions(
+                self.folder,
+                resume=resume is not None,
+                ledger=ledger,
+                dataset_id=dataset_id,
+                on_open=lambda: begun_options.keep(self.folder, options),
+            ),
             engine=EngineOptions(self.settings.engine),
         )
         trained = training.run()
         return self._published(trained), trained
+
+    def _options(self, classes: Sequence[str]) -> dict[str, object]:
+        """What was said of the run, as plain values. The plan keeps the budget itself."""
+        test = None if self.table.test is None else str(self.table.test.resolve())
+        return {
+            "file": str(self.path.resolve()),
+            "--test": test,
+            "--text": self.table.wide.text,
+            "--target": self.table.target,
+            "--unit": self.table.unit,
+            "--classes": list(classes),
+            "--model": str(self._source()),
+            "--task": self.task.name,
+            "--lora": self.facts.lora,
+            "--length": self.facts.length,
+        } | asdict(self.settings)
 
     def _published(self, trained: Trained) -> Guarantee:
         spec = replace(of_module(trained.model), about=self.about)
