@@ -152,6 +152,18 @@ def noise_reused_once() -> Any:
     return _addressed(lambda at: at - at % 2)
 
 
+@broken("every second step repeats the noise of the one before, of biases alone", "noise/steps, tensor by tensor")
+def noise_of_biases_reused_once() -> Any:
+    kept: dict[str, Any] = {}
+
+    def change(name: str, total: Any, noise: Any, receipt: Any) -> Any:
+        if "bias" in name and receipt.position % 2 == 0:
+            kept[name] = noise
+        return kept.get(name, noise)
+
+    return released(change)
+
+
 @broken("a fixed seed: every run has the same randomness", "noise/steps")
 def seed_fixed() -> Any:
     start = classmethod(lambda cls, key, attempt: cls._from_attempt_key(b"s" * 32))

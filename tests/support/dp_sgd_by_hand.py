@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 
 CLIP, NOISE, DIVISOR = 1.0, 1.2, 8.0
-Step = Callable[[Tensor, Tensor], list[Tensor]]
+Tensors = list[Tensor]
+Step = Callable[[Tensor, Tensor], Tensors]
+Noise = Callable[[Tensor], Tensor]
 
 
 def rows(count: int = 39) -> tuple[Tensor, Tensor]:
@@ -22,10 +24,14 @@ def make(
     noise: Callable[[Tensor], Tensor] = lambda total: NOISE * CLIP * torch.randn_like(total),
     divisor: Callable[[int, int], float] = lambda drawn, rows: DIVISOR,
     before: Callable[[Tensor], Tensor] = lambda inputs: inputs,
+    each_run: Callable[[Noise], Noise] = lambda noise: noise,
+    kept: Callable[[], Callable[[Tensors], Tensors]] = lambda: lambda totals: totals,
 ) -> Callable[[Tensor, Tensor], Step]:
-    """`make` of `assert_private`, for a linear layer; each part can be another."""
+    """`make` of `assert_private`, for a linear layer; each part can be another. `each_run`: makes noise for one run;
+    `kept`: makes of one run what becomes of its sums."""
 
     def made(inputs: Tensor, targets: Tensor) -> Step:
+        noise_of_run, change = each_run(noise), kept()
         torch.manual_seed(7)
         model = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))
         parameters = list(model.parameters())
@@ -40,11 +46,47 @@ def make(
                 factor = clip(norm).float()
                 for total, one in zip(totals, gradient, strict=True):
                     total += one.nan_to_num(0.0, 0.0, 0.0) * factor
-            return [(total + noise(total)) / divisor(len(x), len(inputs)) for total in totals]
+            return [(total + noise_of_run(total)) / divisor(len(x), len(inputs)) for total in change(totals)]
 
         return step
 
     return made
+
+
+def seeded_once(_: Noise) -> Noise:
+    """Noise of a generator that is made with the run, from a constant."""
+    generator = torch.Generator().manual_seed(42)
+    return lambda total: NOISE * CLIP * torch.randn(total.shape, generator=generator)
+
+
+def biases_again(noise: Noise) -> Noise:
+    """In every other step biases have the noise of the step before."""
+    used: dict[torch.Size, list[Tensor]] = {}
+
+    def noisy(total: Tensor) -> Tensor:
+        fresh, seen = noise(total), used.setdefault(total.shape, [])
+        if total.dim() == 1:
+            seen.append(seen[-1] if len(seen) % 2 else fresh)
+            return seen[-1]
+        return fresh
+
+    return noisy
+
+
+def with_last(weight: float, now: float = 1.0) -> Callable[[], Callable[[Tensors], Tensors]]:
+    """`now` times the sums of a step, and `weight` times those of the step before."""
+
+    def of_run() -> Callable[[Tensors], Tensors]:
+        last: list[Tensors] = []
+
+        def change(totals: Tensors) -> Tensors:
+            before = last[-1] if last else [torch.zeros_like(one) for one in totals]
+            last.append(totals)
+            return [now * one + weight * other for one, other in zip(totals, before, strict=True)]
+
+        return change
+
+    return of_run
 
 
 WRONG: dict[str, tuple[Callable[[Tensor, Tensor], Step], str]] = {
@@ -60,4 +102,12 @@ WRONG: dict[str, tuple[Callable[[Tensor, Tensor], Step], str]] = {
         make(noise=lambda total: NOISE * torch.randn(total.shape, generator=torch.Generator().manual_seed(1))),
         "noise/",
     ),
+    "noise of a generator that every run seeds alike": (make(each_run=seeded_once), "noise/two runs"),
+    "noise of biases in two steps": (make(each_run=biases_again), "noise/steps, tensor by tensor"),
+    "the sums of the step before, not clipped": (
+        make(clip=lambda norm: torch.ones(()), kept=with_last(1.0, now=0.0)),
+        "replay/loud, in one of several steps",
+    ),
+    "ten times the sums of the step before": (make(kept=with_last(-10.0)), "replay/loud, in one of several steps"),
+    "the difference to the step before": (make(kept=with_last(-1.0)), "replay/loud, in one of several steps"),
 }

@@ -72,6 +72,11 @@ def test_a_step_whose_noise_has_no_seed_is_not_replayed_and_says_so() -> None:
     assert any(one.notice and "no replay" in one.notice for one in found.outcomes)
 
 
+def test_rows_that_move_nothing_are_a_warning() -> None:
+    with pytest.warns(UserWarning, match="no row moves"):
+        assert_private(make(clip=lambda norm: 0.3 * (CLIP / norm.clamp(min=CLIP)).nan_to_num(0.0)), **CLAIM)
+
+
 def test_generators_are_put_back() -> None:
     torch.manual_seed(3)
     before = torch.get_rng_state()

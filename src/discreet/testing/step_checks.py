@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -35,7 +35,7 @@ RUNS, DRAWS = 400, 200
 _NUMBERS, _PAIRS = 20_000, (40, 400)
 """Numbers of noise that are looked at, and the least and the most pairs of releases that they come from."""
 
-_FEW = 3
+_FEW, _STEPS_OF_RUNS = 3, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class StepClaim:
 
 
 def step_outcomes(make: Make, rows: Rows, claim: StepClaim, effort: float = 1.0) -> list[Outcome]:
-    """Replays of neighbours with the same seeds; the noise of a batch and of none; the game with a loud row. `rows`:
-    made up or public."""
+    """Replays of neighbours with the same seeds, of one step and of several; the noise of a batch, of none, and of two
+    runs; the game with a loud row. `rows`: made up or public."""
     with generators_put_back():
-        found = list(_replays(make, rows, claim))
+        found = _with_notice(list(_replays(make, rows, claim)))
         found += _noise(make, rows, claim, effort)
         return [*found, _game(make, rows, claim, max(100, round(RUNS * effort)))]
 
@@ -108,7 +108,7 @@ def _drawn(draws: Draws, size: int, steps: int) -> BoolArray | str:
 def _replays(make: Make, rows: Rows, claim: StepClaim) -> Iterator[Outcome]:
     """How far one row moves a release, with the same seeds; and that it moves nothing where it is not drawn."""
     batch = rows[0][::2], rows[1][::2]
-    one, again = (_released(make(*rows), batch, seed=1) for _ in range(2))
+    one, again = (_released(_begun(make, rows), batch, seed=1) for _ in range(2))
     same = np.linalg.norm(one - again) / claim.sensitivity
     if not same <= TOLERANCE:
         said = (
@@ -118,6 +118,7 @@ def _replays(make: Make, rows: Rows, claim: StepClaim) -> Iterator[Outcome]:
         return
     for pair in neighbours(*rows):
         yield from _replayed(make, pair, batch, claim)
+        yield _remembered(make, pair, rows, claim)
 
 
 def _replayed(make: Make, pair: Neighbours, batch: Rows, claim: StepClaim) -> Iterator[Outcome]:
@@ -127,8 +128,8 @@ def _replayed(make: Make, pair: Neighbours, batch: Rows, claim: StepClaim) -> It
     for case, (without, having, allowed) in cases.items():
         name = f"replay/{pair.name}, {case}"
         try:
-            one = _released(make(*pair.without), without, seed=2)
-            other = _released(make(*pair.having), having, seed=2)
+            one = _released(_begun(make, pair.without), without, seed=2)
+            other = _released(_begun(make, pair.having), having, seed=2)
         except Exception as error:  # whatever a step raises is a finding
             yield Outcome(name, f"the step fails: {type(error).__name__}: {error}", wrong=True)
             continue
@@ -137,6 +138,44 @@ def _replayed(make: Make, pair: Neighbours, batch: Rows, claim: StepClaim) -> It
         rounded = 2.0**-22 * float(np.linalg.norm(one)) / claim.sensitivity
         said = f"one row moves what is released by {moved:.4g} of the sensitivity; allowed {allowed:g}"
         yield Outcome(name, said, wrong=not moved <= allowed + TOLERANCE + rounded, figures={"moved": moved})
+
+
+def _remembered(make: Make, pair: Neighbours, rows: Rows, claim: StepClaim) -> Outcome:
+    """Several steps of one run, the second of them with the canary: how far it moves each of them."""
+    name = f"replay/{pair.name}, in one of several steps"
+    even, odd = ((rows[0][i::2], rows[1][i::2]) for i in range(2))
+    with_it = torch.cat([even[0], pair.canary[0]]), torch.cat([even[1], pair.canary[1]])
+    try:
+        one = _several(_begun(make, pair.without), [even, even, odd, even, odd])
+        other = _several(_begun(make, pair.having), [even, with_it, odd, even, odd])
+    except Exception as error:  # whatever a step raises is a finding
+        return Outcome(name, f"a step fails: {type(error).__name__}: {error}", wrong=True)
+    with np.errstate(all="ignore"):
+        moved = np.linalg.norm(other - one, axis=1) / claim.sensitivity
+    rounded = 2.0**-22 * float(np.linalg.norm(one, axis=1).max()) / claim.sensitivity
+    apart = np.delete(moved, 1)
+    if not (apart <= TOLERANCE + rounded).all():
+        said = (
+            f"one row that is in step 2 alone moves another step by {apart.max():.4g} of the sensitivity; allowed 0, "
+            "as a step leaves weights and everything else as they were"
+        )
+        return Outcome(name, said, wrong=True, figures={"moved": float(apart.max())})
+    said = f"one row moves the step that it is in by {moved[1]:.4g} of the sensitivity, and no other; allowed 1"
+    wrong = not moved[1] <= 1 + TOLERANCE + rounded
+    return Outcome(name, said, wrong=wrong, figures={"moved": float(moved[1])})
+
+
+def _several(step: Step, batches: Sequence[Rows]) -> Array:
+    """What steps of one run release, one after the other: (steps, numbers)."""
+    return np.stack([_released(step, batch, seed=number) for number, batch in enumerate(batches, start=10)])
+
+
+def _with_notice(found: list[Outcome]) -> list[Outcome]:
+    """The outcomes of replays, with a notice if no row moved anything by half of what it may."""
+    if found[0].notice or any(one.figures.get("moved", 0.0) > 0.5 for one in found):
+        return found
+    what = "no row moves what is released by half of the sensitivity, so that nothing is shown; give other rows"
+    return [replace(found[0], notice=what), *found[1:]]
 
 
 def _noise(make: Make, rows: Rows, claim: StepClaim, effort: float) -> list[Outcome]:
@@ -167,7 +206,23 @@ def _noise(make: Make, rows: Rows, claim: StepClaim, effort: float) -> list[Outc
         noise_tests.steps_apart("noise/steps", noise),
         noise_tests.tensors_apart("noise/tensors", noise, spans),
         noise_tests.places_apart("noise/places", noise, spans),
+        noise_tests.steps_apart_by_tensor("noise/steps, tensor by tensor", noise, spans),
+        _runs_apart(make, rows, claim, spans),
     ]
+
+
+def _runs_apart(make: Make, rows: Rows, claim: StepClaim, spans: Mapping[str, slice]) -> Outcome:
+    """Whether two runs have each their own noise, tensor by tensor: a generator that is made with the run, with a
+    constant seed, gives both the same."""
+    batch = rows[0][:_FEW], rows[1][:_FEW]
+
+    def noise() -> Array:
+        step = _begun(make, rows, secrets.randbits(62))
+        releases = np.stack([_released(step, batch) for _ in range(2 * _STEPS_OF_RUNS)])
+        found: Array = (releases[1::2] - releases[::2]) / (np.sqrt(2) * claim.noise)
+        return found
+
+    return noise_tests.runs_apart("noise/two runs", noise(), noise(), spans)
 
 
 def _game(make: Make, rows: Rows, claim: StepClaim, runs: int) -> Outcome:
@@ -189,6 +244,12 @@ def _game(make: Make, rows: Rows, claim: StepClaim, runs: int) -> Outcome:
     low = played.mu(0.05)
     said = f"one step gives away mu of at least {low:.3g} (95% confidence), and at most {claimed:.3g} is claimed"
     return Outcome(f"game/{pair.name}", said, p=played.p(claimed), figures={"mu": low, "claimed": claimed})
+
+
+def _begun(make: Make, rows: Rows, seed: int = 0) -> Step:
+    """A new run of these rows, made after generators were seeded."""
+    _seed(seed)
+    return make(*rows)
 
 
 def _released(step: Step, batch: Rows, seed: int | None = None) -> Array:

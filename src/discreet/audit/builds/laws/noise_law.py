@@ -20,6 +20,7 @@ from discreet.audit.builds.laws.noise_tests import (
     scale,
     scale_of_each_number,
     steps_apart,
+    steps_apart_by_tensor,
     tensors_apart,
 )
 from discreet.audit.builds.small_plans import nobody, phases_like, sampling_like, small
@@ -48,6 +49,7 @@ def noise_outcomes(subject: Subject, *, steps: int = 40) -> list[Outcome]:
         scale_of_each_number("noise/scale of each number", alone, spans),
         law("noise/law", alone, spans),
         steps_apart("noise/steps and runs", alone),
+        steps_apart_by_tensor("noise/steps, tensor by tensor", alone, spans),
         tensors_apart("noise/tensors", alone, spans),
         places_apart("noise/places", alone, spans),
     ]

@@ -23,6 +23,9 @@ _SURELY = 1e-6
 _SEEN = 20_000
 """The most numbers of a tensor that are compared with others."""
 
+_STEPS_BEFORE = (1, 2, 3)
+"""How many steps before the noise of a tensor is compared with."""
+
 _LEAST = 200
 """The fewest products of a correlation at a distance."""
 
@@ -89,6 +92,38 @@ def steps_apart(name: str, noise: Array) -> Outcome:
     return Outcome(name, said, p=p, figures={"largest": float(found[worst])})
 
 
+def steps_apart_by_tensor(name: str, noise: Array, spans: Spans) -> Outcome:
+    """Correlations of the noise of one tensor with its own some steps before; where the tensor is small, that of whole
+    steps hides them."""
+    parts, largest = [("there is nothing to compare", 1.0)], 0.0
+    for tensor, span in spans.items():
+        part = noise[:, span][:, :_SEEN]
+        for lag, phase in itertools.product(_STEPS_BEFORE, range(2)):
+            first = np.arange(len(part) - lag)
+            first = first[first // lag % 2 == phase]  # disjoint, so that products are independent
+            r, size = _correlated(part[first], part[first + lag])
+            largest = max(largest, abs(r)) if size > 1 else largest
+            parts.append((f"{tensor!r}, {lag} steps before, {r:.3f}", tails.correlation(r, size)))
+    said = f"the largest correlation of a tensor's noise with that of an earlier step is {largest:.3f}"
+    return together(name, parts, said, largest=largest)
+
+
+def runs_apart(name: str, one: Array, other: Array, spans: Spans) -> Outcome:
+    """The correlation of the noise of two runs at the same steps, tensor by tensor."""
+    found = {tensor: _correlated(one[:, span][:, :_SEEN], other[:, span][:, :_SEEN]) for tensor, span in spans.items()}
+    parts = [(f"{tensor!r}, {r:.3f}", tails.correlation(r, size)) for tensor, (r, size) in found.items()]
+    largest = max(abs(r) for r, _ in found.values())
+    said = f"the largest correlation of the noise of two runs is {largest:.3f}"
+    return together(name, parts, said, largest=largest)
+
+
+def _correlated(one: Array, other: Array) -> tuple[float, int]:
+    """The correlation of equally many numbers, 1 where there is no noise; and how many they are."""
+    a, b = one.ravel(), other.ravel()
+    scale = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return (float(a @ b) / scale if scale > 0 else 1.0), a.size
+
+
 def tensors_apart(name: str, noise: Array, spans: Spans) -> Outcome:
     """Whether two tensors begin with the same noise. The first half of the steps names the pairs that are looked at."""
     half, keys = len(noise) // 2, [key for key, span in spans.items() if span.stop - span.start > 1]
@@ -97,9 +132,7 @@ def tensors_apart(name: str, noise: Array, spans: Spans) -> Outcome:
 
     def correlation(one: str, other: str, steps: slice) -> tuple[float, int]:
         size = min(spans[one].stop - spans[one].start, spans[other].stop - spans[other].start, _SEEN)
-        a, b = (noise[steps, spans[key]][:, :size].ravel() for key in (one, other))
-        scale = float(np.linalg.norm(a) * np.linalg.norm(b))
-        return (float(a @ b) / scale if scale > 0 else 1.0), a.size
+        return _correlated(*(noise[steps, spans[key]][:, :size] for key in (one, other)))
 
     pairs = [(one, other) for i, one in enumerate(keys) for other in keys[i + 1 :]]
     first = {pair: correlation(*pair, slice(half)) for pair in pairs}
@@ -120,11 +153,9 @@ def places_apart(name: str, noise: Array, spans: Spans) -> Outcome:
         for lag in _lags(part[:half]):
             pairs = np.arange(part.shape[1] - lag)
             pairs = pairs[pairs // lag % 2 == 0]  # disjoint, so that products are independent
-            a, b = part[half:, pairs].ravel(), part[half:, pairs + lag].ravel()
-            scale = float(np.linalg.norm(a) * np.linalg.norm(b))
-            r = float(a @ b) / scale if scale > 0 else 1.0
+            r, count = _correlated(part[half:, pairs], part[half:, pairs + lag])
             largest = max(largest, abs(r))
-            parts.append((f"{tensor!r} at distance {lag}, {r:.3f}", tails.correlation(r, a.size)))
+            parts.append((f"{tensor!r} at distance {lag}, {r:.3f}", tails.correlation(r, count)))
     return together(name, parts, f"the largest correlation within a tensor is {largest:.3f}", largest=largest)
 
 
