@@ -26,9 +26,10 @@ def make(
     before: Callable[[Tensor], Tensor] = lambda inputs: inputs,
     each_run: Callable[[Noise], Noise] = lambda noise: noise,
     kept: Callable[[], Callable[[Tensors], Tensors]] = lambda: lambda totals: totals,
+    unclipped: int | None = None,
 ) -> Callable[[Tensor, Tensor], Step]:
     """`make` of `assert_private`, for a linear layer; each part can be another. `each_run`: makes noise for one run;
-    `kept`: makes of one run what becomes of its sums."""
+    `kept`: makes of one run what becomes of its sums; `unclipped`: a label whose rows are not clipped."""
 
     def made(inputs: Tensor, targets: Tensor) -> Step:
         noise_of_run, change = each_run(noise), kept()
@@ -43,7 +44,7 @@ def make(
                 loss = nn.functional.cross_entropy(model(x[i : i + 1]), y[i : i + 1])
                 gradient = torch.autograd.grad(loss, parameters)
                 norm = torch.stack([one.double().norm() for one in gradient]).norm()
-                factor = clip(norm).float()
+                factor = torch.ones(()) if int(y[i]) == unclipped else clip(norm).float()
                 for total, one in zip(totals, gradient, strict=True):
                     total += one.nan_to_num(0.0, 0.0, 0.0) * factor
             return [(total + noise_of_run(total)) / divisor(len(x), len(inputs)) for total in change(totals)]
@@ -110,4 +111,7 @@ WRONG: dict[str, tuple[Callable[[Tensor, Tensor], Step], str]] = {
     ),
     "ten times the sums of the step before": (make(kept=with_last(-10.0)), "replay/loud, in one of several steps"),
     "the difference to the step before": (make(kept=with_last(-1.0)), "replay/loud, in one of several steps"),
+    "label 0 is not clipped": (make(unclipped=0), "replay/"),
+    "label 1 is not clipped": (make(unclipped=1), "replay/"),
+    "label 2 is not clipped": (make(unclipped=2), "replay/"),
 }

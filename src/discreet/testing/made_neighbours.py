@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discreet.audit.builds.canaries import Canary
+from discreet.audit.builds.canaries import Canary, label_canaries
 from discreet.audit.builds.canaries import canaries as made_canaries
 from discreet.audit.builds.made_up import MadeUp, Maker
 from discreet.core.errors import InputError
@@ -32,11 +32,13 @@ class Neighbours:
 
 def canaries(inputs: Tensor, targets: Tensor) -> list[Canary]:
     """Rows like these that are made to move a sum further than they may: ordinary ones, twins, long, huge and
-    overflowing ones, zeros, wrong targets (`audit.builds.canaries`).
+    overflowing ones, zeros, wrong targets, and loud ones of each label, 10 labels at most (`audit.builds.canaries`).
 
     `inputs`, `targets`: a few rows, along axis 0; labels and tokens are whole numbers up to the largest there.
     """
-    return made_canaries(_maker(inputs, targets), MadeUp(inputs, targets), _classes(targets))
+    given = _maker(inputs, targets), MadeUp(inputs, targets), _classes(targets)
+    # Both signs, as weights stay: a model that is sure of a label at one row is seldom so at the row's negative.
+    return made_canaries(*given) + label_canaries(*given, signs=(1.0, -1.0))
 
 
 def neighbours(inputs: Tensor, targets: Tensor) -> Iterator[Neighbours]:

@@ -116,9 +116,10 @@ def _replays(make: Make, rows: Rows, claim: StepClaim) -> Iterator[Outcome]:
         )
         yield Outcome("replay", "not looked at", notice=said)
         return
+    alone = _several_without(make, rows)
     for pair in neighbours(*rows):
         yield from _replayed(make, pair, batch, claim)
-        yield _remembered(make, pair, rows, claim)
+        yield _remembered(make, pair, alone, claim)
 
 
 def _replayed(make: Make, pair: Neighbours, batch: Rows, claim: StepClaim) -> Iterator[Outcome]:
@@ -140,14 +141,16 @@ def _replayed(make: Make, pair: Neighbours, batch: Rows, claim: StepClaim) -> It
         yield Outcome(name, said, wrong=not moved <= allowed + TOLERANCE + rounded, figures={"moved": moved})
 
 
-def _remembered(make: Make, pair: Neighbours, rows: Rows, claim: StepClaim) -> Outcome:
-    """Several steps of one run, the second of them with the canary: how far it moves each of them."""
+def _remembered(make: Make, pair: Neighbours, alone: Array | Exception, claim: StepClaim) -> Outcome:
+    """Several steps of one run, the second of them with the canary: how far it moves each of them. `alone`: what they
+    release without it, or how they fail."""
     name = f"replay/{pair.name}, in one of several steps"
-    even, odd = ((rows[0][i::2], rows[1][i::2]) for i in range(2))
+    even, odd = _halves(pair.without)
     with_it = torch.cat([even[0], pair.canary[0]]), torch.cat([even[1], pair.canary[1]])
     try:
-        one = _several(_begun(make, pair.without), [even, even, odd, even, odd])
-        other = _several(_begun(make, pair.having), [even, with_it, odd, even, odd])
+        if isinstance(alone, Exception):
+            raise alone
+        one, other = alone, _several(_begun(make, pair.having), [even, with_it, odd, even, odd])
     except Exception as error:  # whatever a step raises is a finding
         return Outcome(name, f"a step fails: {type(error).__name__}: {error}", wrong=True)
     with np.errstate(all="ignore"):
@@ -163,6 +166,18 @@ def _remembered(make: Make, pair: Neighbours, rows: Rows, claim: StepClaim) -> O
     said = f"one row moves the step that it is in by {moved[1]:.4g} of the sensitivity, and no other; allowed 1"
     wrong = not moved[1] <= 1 + TOLERANCE + rounded
     return Outcome(name, said, wrong=wrong, figures={"moved": float(moved[1])})
+
+
+def _several_without(make: Make, rows: Rows) -> Array | Exception:
+    even, odd = _halves(rows)
+    try:
+        return _several(_begun(make, rows), [even, even, odd, even, odd])
+    except Exception as error:  # whatever a step raises is a finding, of each row
+        return error
+
+
+def _halves(rows: Rows) -> tuple[Rows, Rows]:
+    return (rows[0][::2], rows[1][::2]), (rows[0][1::2], rows[1][1::2])
 
 
 def _several(step: Step, batches: Sequence[Rows]) -> Array:

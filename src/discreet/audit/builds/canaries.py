@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from discreet.audit.builds.made_up import MadeUp, Maker, Rows, joined
 
 LOUD, LONG, HUGE, OVERFLOWING = 30.0, 1e6, 1e12, 1e38
+LABELS = 10
+"""The most labels that have a loud unit each."""
+
 _LARGEST = 3e38
 """Single precision holds numbers up to 3.4e38."""
 
@@ -44,6 +48,22 @@ def canaries(maker: Maker, base: MadeUp, classes: int | None) -> list[Canary]:
     `classes`: above the labels, where targets are classes.
     """
     return [Canary(name, *rows) for name, rows in _rows(maker, base, classes)]
+
+
+def label_canaries(maker: Maker, base: MadeUp, classes: int | None, signs: Sequence[float] = (1.0,)) -> list[Canary]:
+    """A loud unit of each label, `LABELS` of them at most, spread evenly: made for a class that is treated apart. Each
+    has a row of its own, as a model that gives a row its label surely has no gradient there; `signs`: for each label
+    one unit with the row times each of them. `classes`: as in `canaries`; none without."""
+    found = []
+    for label in sorted({round(one) for one in np.linspace(0, classes - 1, min(classes, LABELS))}) if classes else ():
+        x, y = maker.rows(1, 200 + label)
+        numbers = x.is_floating_point() or x.is_complex()
+        for sign in signs if numbers else (1.0,):
+            row = _times(x, sign * LOUD) if numbers else torch.full_like(x, int(x.flatten()[0]))
+            name = f"loud, label {label}" + ("" if sign > 0 else ", negative")
+            count = 1 if base.users is None else max(1, maker.largest - 1)
+            found.append(Canary(name, *joined([(row, torch.full_like(y, label))] * count)))
+    return found
 
 
 def _rows(maker: Maker, base: MadeUp, classes: int | None) -> Iterator[tuple[str, Rows]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
-from discreet.audit.builds.canaries import Canary, canaries
+from discreet.audit.builds.canaries import Canary, canaries, label_canaries
 from discreet.audit.builds.following import Trace, follow
 from discreet.audit.builds.made_up import MadeUp
 from discreet.audit.builds.small_plans import adding_one, rescaled_rule, sampling_like, small
@@ -71,7 +71,8 @@ class Replay:
         made = canaries(self.subject.maker, self.base, self.subject.classes)
         whole = next((one for one in made if one.name in ("loud", "one token")), made[0])
         yield _timed(lambda: self._repeated(chunks[0]))
-        for number, canary in enumerate(made):
+        by_label = label_canaries(self.subject.maker, self.base, self.subject.classes)
+        for number, canary in enumerate([*made, *by_label]):
             chunk = chunks[number % len(chunks)]
             yield _timed(lambda canary=canary, chunk=chunk: self._added(canary, chunk))  # type: ignore[misc]
         yield self.exchanged()
