@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
+
+PLUGIN = "discreet.testing.pytest_plugin"
 
 TESTS = """
 import pytest
@@ -53,6 +56,7 @@ def test_no_torch_at_the_start_of_pytest(tmp_path: Path) -> None:
 
 
 def ran(folder: Path, *options: str) -> str:
-    command = [sys.executable, "-m", "pytest", "-p", "discreet.testing.pytest_plugin", "-p", "no:cacheprovider"]
+    installed = any(one.value == PLUGIN for one in entry_points(group="pytest11"))  # pytest loads it by itself then
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *([] if installed else ["-p", PLUGIN])]
     done = subprocess.run([*command, *options, "--rootdir=."], cwd=folder, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
