@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from audit_findings import found
 from audited_builds import FAMILIES, build
+from audited_samplers import SAMPLERS, UNITS
 from broken_builds import Broken, all_broken
 from broken_clip_rules import ADAPTIVE, uneven
 
@@ -37,29 +38,10 @@ from discreet.audit.builds.laws.draws_check import draw_outcomes
 from discreet.audit.builds.laws.metrics_check import metric_outcomes
 from discreet.audit.builds.laws.noise_law import noise_outcomes
 from discreet.plan import EllipsoidClipping, Metric, PerLayerClipping
-from discreet.sampling import (
-    AllocationSampling,
-    CyclicPoissonSampling,
-    FixedSizeSampling,
-    NoSampling,
-    PoissonSampling,
-    ShuffleSampling,
-    TruncatedPoissonSampling,
-)
 
 KEPT = Path(__file__).parents[1] / "build" / "audit"
 
-SAMPLERS: dict[str, dict[str, Any]] = {
-    "poisson": {"sampling": PoissonSampling(rate=0.25)},
-    "truncated": {"sampling": TruncatedPoissonSampling(rate=0.25, capacity=16)},
-    "fixed size": {"sampling": FixedSizeSampling(batch=12), "adjacency": "replace_one"},
-    "shuffle": {"sampling": ShuffleSampling(batch=12), "adjacency": "replace_one"},
-    "allocation": {"sampling": AllocationSampling(period=4)},
-    "cyclic": {"sampling": CyclicPoissonSampling(rate=0.5, coefficients=(3, 2))},
-    "all rows": {"sampling": NoSampling()},
-}
 ENGINES = ("bookkeeping", "ghost", "vmap", "reference", "exact")
-UNITS: dict[str, dict[str, Any]] = {"example": {}, "user": {"unit": "user", "rows_per_unit": 2}}
 RULES: dict[str, dict[str, Any]] = {
     "flat": {},
     "per layer": {"clipping": PerLayerClipping(norm=0.7)},

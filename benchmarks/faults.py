@@ -3,9 +3,9 @@
     python benchmarks/faults.py --tries 5000 [--seed 0] [--keep tests/faults/corpus]
     python benchmarks/faults.py --corpus
 
-The grammar and the rule are in tests/support/fault_grammar.py. What breaks the rule is printed with its seed, which
-repeats it; with --keep it is made smaller and written to a folder. --corpus tries what broke the rule once instead: see
-tests/support/fault_corpus.py.
+The grammar is in tests/support/fault_grammar.py, the rule in fault_rule.py. What breaks the rule is printed with its
+seed, which repeats it; with --keep it is made smaller and written to a folder. --corpus tries what broke the rule once
+instead: see tests/support/fault_corpus.py.
 """
 
 from __future__ import annotations
@@ -33,12 +33,25 @@ def published(folder: Path) -> Path:
     return folder / "m"
 
 
+def base(folder: Path) -> Path:
+    """A tiny language model, made in a process of its own, too."""
+    code = (
+        "import sys; from pathlib import Path; from tiny_model_folder import model_folder; model_folder(Path('base'))"
+    )
+    support = str(Path(__file__).parents[1] / "tests" / "support")
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [support, os.environ.get("PYTHONPATH")]))}
+    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, env=variables, stderr=subprocess.DEVNULL)
+    return folder / "base"
+
+
 def loaded() -> None:
     """Load once what commands load, so that a try takes milliseconds."""
     import scipy.special  # noqa: F401
     import torch  # noqa: F401
 
     import discreet.cli.app
+    import discreet.integrations.huggingface
+    import discreet.jobs.language.language_run
     import discreet.jobs.source
     import discreet.jobs.train  # noqa: F401
 
@@ -52,7 +65,11 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
-        os.environ |= {"DISCREET_FAULTS_PUBLISHED": str(published(home)), "XDG_DATA_HOME": str(home / "share")}
+        os.environ |= {
+            "DISCREET_FAULTS_PUBLISHED": str(published(home)),
+            "DISCREET_FAULTS_BASE": str(base(home)),
+            "XDG_DATA_HOME": str(home / "share"),
+        }
         loaded()
         wrong = replayed(home) if options.corpus else drawn(home, options)
     sys.exit(bool(wrong))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from audited_builds import FAMILIES, build
+from audited_samplers import SAMPLERS, UNITS
 
 from discreet.audit import FALSE_ALARM, Audit, Outcome, audit_build
 from discreet.audit.builds.laws.charges_check import charge_outcomes
@@ -16,27 +17,8 @@ from discreet.audit.builds.laws.noise_law import noise_outcomes
 from discreet.audit.builds.replay import Replay
 from discreet.clipping import ENGINES
 from discreet.plan import AdaptiveClipping, AutomaticClipping, Metric, PerLayerClipping
-from discreet.sampling import (
-    AllocationSampling,
-    CyclicPoissonSampling,
-    FixedSizeSampling,
-    IndividualSampling,
-    NoSampling,
-    PoissonSampling,
-    ShuffleSampling,
-    TruncatedPoissonSampling,
-)
+from discreet.sampling import IndividualSampling
 
-SAMPLERS: dict[str, dict[str, Any]] = {
-    "poisson": {"sampling": PoissonSampling(rate=0.25)},
-    "truncated": {"sampling": TruncatedPoissonSampling(rate=0.25, capacity=16)},
-    "fixed size": {"sampling": FixedSizeSampling(batch=12), "adjacency": "replace_one"},
-    "shuffle": {"sampling": ShuffleSampling(batch=12), "adjacency": "replace_one"},
-    "allocation": {"sampling": AllocationSampling(period=4)},
-    "cyclic": {"sampling": CyclicPoissonSampling(rate=0.5, coefficients=(3, 2))},
-    "all": {"sampling": NoSampling()},
-}
-UNITS: dict[str, dict[str, Any]] = {"example": {}, "user": {"unit": "user", "rows_per_unit": 2}}
 LIMIT = FALSE_ALARM / 20
 
 

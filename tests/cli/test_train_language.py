@@ -170,6 +170,64 @@ def test_a_list_is_a_chat_or_refused(value: object, capsys: pytest.CaptureFixtur
     assert "must be a text, or the messages of a chat" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.jsonl", '{"review": ' + "[" * 10**5 + "]" * 10**5 + "}", "is not JSON"),
+        ("a.jsonl", '{"review": "a \\ud800 film"}', "half of a surrogate pair"),
+        ("a.jsonl", '{"review": [{"role": "user", "content": [1]}]}', "messages of a chat"),
+        ("a.parquet", "PAR1 nonsense", "cannot be read as Parquet"),
+        ("a.csv", "review\n" + "film" * 2**23, "is not CSV: field larger"),
+    ],
+)
+def test_a_file_that_is_none_is_refused(name: str, content: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    model_folder(Path("tiny"))
+    Path(name).write_text(content + "\n")
+    assert run(["train", name, "--text", "review", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_long_text_and_a_byte_order_mark_are_read(capfd: pytest.CaptureFixture[str]) -> None:
+    """Of each reader; and nothing but the result is said where nobody looks at a terminal."""
+    model_folder(Path("tiny"))
+    Path("a.csv").write_text("\ufeffreview\n" + "film " * 50_000 + "\n" + "a film\n" * 40)
+    Path("b.jsonl").write_text("\ufeff" + '{"review": "a film"}\n' * 40)
+    capfd.readouterr()
+    for name in ("a.csv", "b.jsonl"):
+        assert run(["train", name, "--text", "review", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]) == 0
+    assert capfd.readouterr().err == ""
+
+
+def test_a_run_without_room_in_the_budget_is_refused_before_a_text_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    model_folder(Path("tiny"))
+    budget = ["ledger", "budget", "--ledger", "l.sqlite", "--dataset-id", "people", "--epsilon", "1", "--delta", "1e-2"]
+    assert run(budget) == 0
+    command = ["train", "none.jsonl", "--text", "review", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]
+    assert run([*command, "--ledger", "l.sqlite", "--dataset-id", "people"]) == 3
+    assert "people" in capsys.readouterr().err
+
+
+def test_a_key_that_was_left_is_destroyed_by_resuming(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from discreet.publication import publishing
+
+    def broken(*_: Any) -> None:
+        raise OSError(30, "Read-only file system")
+
+    write("reviews.csv")
+    model_folder(Path("tiny"))
+    command = ["train", "reviews.csv", "--text", "review", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing, "_destroy", broken)
+        assert run(command) == 2
+    assert "is not destroyed" in capsys.readouterr().err
+    assert Path("reviews-private.run/key").exists()
+    assert run([*command, "--resume", "reviews-private.run"]) == 0
+    assert "the key of its noise, which was left, is destroyed now" in capsys.readouterr().out
+    assert not Path("reviews-private.run/key").exists()
+
+
 def test_nothing_says_how_long_a_private_text_is(capfd: pytest.CaptureFixture[str]) -> None:
     """Tokenizers warn of texts beyond their model's length, with the number of tokens; a blank text is one of none."""
     model_folder(Path("tiny"))

@@ -11,7 +11,15 @@ from typing import IO
 
 import pytest
 
-from discreet.core.disk import create_durably, draft_folder, make_folder, whole_folder, write_durably, write_output
+from discreet.core.disk import (
+    create_durably,
+    draft_folder,
+    make_folder,
+    real,
+    whole_folder,
+    write_durably,
+    write_output,
+)
 from discreet.core.errors import InputError
 
 
@@ -111,3 +119,11 @@ def test_a_name_of_255_bytes_has_a_draft_folder(tmp_path: Path) -> None:
         with draft_folder(tmp_path, name) as draft:
             draft.rename(tmp_path / name)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_link_to_itself_is_a_path_like_any_other(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert real(loop) == loop
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    assert real(tmp_path / "link") == tmp_path / "file"

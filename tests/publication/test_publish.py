@@ -28,6 +28,7 @@ from discreet.clipping import ENGINES
 from discreet.core.errors import UnsupportedModel
 from discreet.ledger import public_record, record_digest
 from discreet.publication import publishing
+from discreet.publication.publishing import check_target
 from discreet.randomness import NOISE_SAMPLERS
 
 FILES = {
@@ -257,3 +258,10 @@ def test_verifying_twice_gives_the_same(original: Path) -> None:
 def test_verifying_does_not_load_torch(original: Path) -> None:
     code = "import sys, discreet; assert discreet.verify(sys.argv[1]).accepted; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code, str(original)], check=True)
+
+
+def test_a_link_that_leads_nowhere_is_no_target(tmp_path: Path) -> None:
+    """It would be found out only when all is charged, since a folder does not take the place of a link."""
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(InputError, match="leads nowhere"):
+        check_target(tmp_path / "loop")

@@ -1,4 +1,4 @@
-"""Command lines with their files that once broke the rule of `fault_grammar`, as JSON; and how one is made smaller.
+"""Command lines with their files that once broke the rule (`fault_rule`), as JSON; and how one is made smaller.
 
     {"arguments": ["plan", "r.yaml"], "files": {"r.yaml": CONTENT}, "was": "hung", "code": 2, "said": "levels"}
 
@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fault_grammar import Try, run_in_a_fork
+from fault_rule import Try, run_in_a_fork
 
 CORPUS = Path(__file__).parents[1] / "faults" / "corpus"
 STREAMS = ("stdout", "stderr")

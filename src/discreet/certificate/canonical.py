@@ -11,7 +11,7 @@ from typing import Any
 from discreet.core.errors import InputError, plain
 
 MOST_VALUES = 500_000
-"""Of a JSON file that is read."""
+"""The most values of a JSON file that is read."""
 
 
 def canonical(value: object) -> bytes:

@@ -52,6 +52,12 @@ def create_durably(path: Path, content: bytes, mode: int = 0o666) -> None:
         sync_folder(path.parent)
 
 
+def real(path: Path) -> Path:
+    """The absolute path without links. A link to itself, at which `Path.resolve` fails, stays as it is: to open it is
+    an `OSError` that names it."""
+    return Path(os.path.realpath(path))
+
+
 def write_output(
     path: Path, write: bytes | Callable[[IO[bytes]], object], *, replace: bool, advice: str = "name another file"
 ) -> None:
@@ -66,7 +72,7 @@ def write_output(
             with path.open("wb") as file:
                 file.write(write) if isinstance(write, bytes) else write(file)
         else:
-            write_durably(path.resolve(), write)
+            write_durably(real(path), write)
     except BrokenPipeError:
         raise
     except OSError as error:

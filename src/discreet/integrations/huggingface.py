@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from discreet.core.errors import InputError
@@ -88,7 +87,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         kind, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)
         optimizer = kind(private, **settings)
         scheduler = self.create_scheduler(self._plan.charges, optimizer)
-        public = None if self.eval_dataset is None else _together(self._rows(self.eval_dataset))
+        public = None if self.eval_dataset is None else self._rows(self.eval_dataset).tensors()
         options: dict[str, Any] = {
             "public": PublicData(test=public),
             "shard": "replicate" if launched() else None,
@@ -147,8 +146,3 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         """Hugging Face's loader for `predict`, for rows declared public."""
         refuse_own_rows("test_dataset", test_dataset, self.train_dataset)
         return super().get_test_dataloader(test_dataset)
-
-
-def _together(rows: TransformersRows) -> tuple[Tensor, Tensor]:
-    pairs = [rows[place] for place in range(len(rows))]
-    return torch.stack([inputs for inputs, _ in pairs]), torch.stack([label for _, label in pairs])

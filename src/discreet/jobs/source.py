@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from discreet.core.disk import real
 from discreet.core.errors import InputError
 from discreet.jobs.table_facts import TableFacts
 from discreet.jobs.table_source import TableSource, check_apart, is_source, recipe_for
@@ -63,7 +64,7 @@ class Work:
 
     def target(self, name: str, out: Path | None) -> Path:
         """The folder to publish to. `InputError` if it exists, or lies in a folder that is read."""
-        target = out or Path(f"{Path(name).resolve().stem}-private")
+        target = out or Path(f"{real(Path(name)).stem}-private")
         check_target(target)
         if self.table is not None:
             check_apart(self.table.path, target)

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from discreet.core.disk import make_folder, write_durably
+from discreet.core.disk import make_folder, real, write_durably
 from discreet.core.errors import InputError
 from discreet.data import Split
 from discreet.data.tables import (
@@ -63,7 +63,7 @@ class TableSource:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for the run folder; `remembered` is the inverse."""
         named = {"path": self.path, "test": self.test, "public": self.public}
-        return {name: None if path is None else str(path.resolve()) for name, path in named.items()}
+        return {name: None if path is None else str(real(path)) for name, path in named.items()}
 
     def check(self) -> None:
         """Refuse tables that are the same or contain each other: public data must be apart from private data, and test
@@ -172,18 +172,18 @@ def _same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
-        return one.resolve() == other.resolve()
+        return real(one) == real(other)
 
 
 def _nested(one: Path, other: Path) -> bool:
     """Whether one is a folder that contains the other."""
-    first, second = one.resolve(), other.resolve()
+    first, second = real(one), real(other)
     return (one.is_dir() and first in second.parents) or (other.is_dir() and second in first.parents)
 
 
 def check_apart(path: Path, target: Path) -> None:
     """Refuse to write into a folder that is read."""
-    if path.is_dir() and path.resolve() in target.resolve().parents:
+    if path.is_dir() and real(path) in real(target).parents:
         raise InputError(f"{target} lies in {path}, where the images are; name a folder elsewhere with --out")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from torch import nn
 
 from discreet.certificate.described import About
-from discreet.core.disk import refuse_special, write_durably
+from discreet.core.disk import real, refuse_special, write_durably
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import launched, refuse_several_processes, restarted
@@ -148,8 +148,8 @@ class Job:
         beside."""
         if self.resume or ledger is not None or self.table is None:
             return []
-        path, found = str(self.table.path.resolve()), []
-        for folder in sorted(self.folder.resolve().parent.glob("*.run")):
+        path, found = str(real(self.table.path)), []
+        for folder in sorted(real(self.folder).parent.glob("*.run")):
             try:
                 facts = json.loads((folder / _FILE).read_text())
                 if facts["table"]["path"] == path:
@@ -212,8 +212,8 @@ class Job:
         """What resumes the job; and, to know it after a restart, which start of torchrun it is of."""
         return {
             "recipe": self.recipe.model_dump(mode="json"),
-            "data": None if self.data is None else str(self.data.resolve()),
-            "target": str(self.target.resolve()),
+            "data": None if self.data is None else str(real(self.data)),
+            "target": str(real(self.target)),
             "table": None if self.table is None else self.table.as_dict(),
             "about": self.about.model_dump(mode="json"),
             **({"launch": os.environ.get("TORCHELASTIC_RUN_ID", "")} if launched() else {}),

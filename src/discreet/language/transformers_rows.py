@@ -19,7 +19,6 @@ from discreet.language.tasks import IGNORED, Task, task_named
 _PACKED = ("seq_lengths", "seq_idx", "cu_seq_lens_q", "cu_seq_lens_k")
 """Fields that say where the sequences of a packed row begin."""
 
-
 _COLLATED = ("input_ids", "attention_mask", "token_type_ids", "labels", "label", "pixel_values", "special_tokens_mask")
 """Fields that a collator is given."""
 
@@ -62,7 +61,6 @@ class TransformersRows(Dataset[tuple[Tensor, Tensor]]):
       `config.decoder_start_token_id`.
     - `padding`: the token that fills rows up, and labels of seq2seq that are not predicted. `columns`: other inputs
       than the task's.
-
     - `collator`: a data collator of `transformers`, which is given one row at a time.
 
     A row that was packed of several sequences is refused: what it holds of other people would be protected as if it
@@ -108,6 +106,11 @@ class TransformersRows(Dataset[tuple[Tensor, Tensor]]):
         if self.layout.lengths is not None and tuple(len(field) for field in fields) != self.layout.lengths:
             raise InputError(f"row {index} is not as long as row 0; give length=... and label_length=...")
         return self.layout.together(fields), target
+
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """All rows at once: their inputs and their targets, each along axis 0."""
+        pairs = [self[place] for place in range(len(self))]
+        return torch.stack([inputs for inputs, _ in pairs]), torch.stack([label for _, label in pairs])
 
     def _collated(self, row: Any) -> Mapping[str, Any]:
         """The row by itself through the collator, and its label under the name `labels`."""

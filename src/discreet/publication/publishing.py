@@ -144,6 +144,8 @@ def check_target(target: Path) -> None:
     """Refuse to publish over something that exists."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{target} exists already and is not empty; name another folder")
+    if target.is_symlink() and not target.exists():
+        raise InputError(f"{target} is a link that leads nowhere; delete it, or name another folder")
 
 
 def _write_together(files: dict[str, bytes], target: Path) -> None:

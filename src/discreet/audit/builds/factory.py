@@ -1,4 +1,4 @@
-"""What is audited of a function that makes a training."""
+"""The subject of an audit, from a function that makes a training."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Maker:
         return MadeUp(*self.rows(len(owners), seed), tuple(owners))
 
     def _padding(self, count: int, length: int, generator: torch.Generator) -> Tensor:
-        """Where texts are padded: one in eight is as long as it may be, others end before."""
+        """A mask of the padding of texts, of which one in eight is as long as it may be and others end before."""
         shorter = torch.randint(1, length - 1, (count,), generator=generator)
         shorter[torch.randint(0, 8, (count,), generator=generator) == 0] = 0
         return torch.arange(length) >= length - shorter[:, None]

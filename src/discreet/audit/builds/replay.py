@@ -66,7 +66,8 @@ class Replay:
         return found
 
     def each(self) -> Iterator[Outcome]:
-        """How far each canary moves the releases, at every step, with chunks of several sizes; one after the other."""
+        """The distance by which each canary moves the releases, at every step, with chunks of several sizes; one canary
+        after the other."""
         chunks = (1,) if self.subject.draws else CHUNKS
         made = canaries(self.subject.maker, self.base, self.subject.classes)
         whole = next((one for one in made if one.name in ("loud", "one token")), made[0])

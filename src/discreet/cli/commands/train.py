@@ -177,7 +177,10 @@ def _fine_tune(
             "with --model there are no --data, --holdout, --finish, --show-settings, --dry-run, --json, "
             "--device, --processes or --lanes"
         )
-    job = LanguageJob.of(path, language, options, Budget(*budget), settings, out, about)
+    job = LanguageJob.of(path, language, options, Budget(*budget), settings, out, about, resume=resume is not None)
+    if job.published:
+        typer.echo(_PUBLISHED.format(job.target))
+        return
     with spoken(verbose=False):
         guarantee, trained = job.run(ledger=ledger_of(ledger, dataset_id), dataset_id=dataset_id or "", resume=resume)
     metrics = trained.evaluations[-1].metrics if trained.evaluations else {}

@@ -26,9 +26,10 @@ _LARGEST_LIST, _MOST_PHASES = 1 << 20, 10_000
 """Bytes and pairs of a list of noise."""
 
 _LEAST_NOISE = 1e-9
+"""Less, or more than one over it, is a slip: such a plan gives everything away, or nothing."""
+
 _MOST_STEPS = 10**12
 N = TypeVar("N", int, float)
-"""Less, or more than one over it, is a slip: such a plan gives everything away, or nothing."""
 
 StepsOption = Annotated[int | None, typer.Option("--steps", help="Number of steps.")]
 EpochsOption = Annotated[float | None, typer.Option("--epochs", help="Passes over the population, instead of --steps.")]

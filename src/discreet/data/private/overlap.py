@@ -39,12 +39,25 @@ def share_rows(one: object, other: object) -> bool:
     mine, theirs = list(_parts(one)), list(_parts(other))
     if {id(part) for part in mine} & {id(part) for part in theirs}:
         return True
-    if any(_common_rows(a, b) for a in map(_rooted, mine) for b in map(_rooted, theirs)):
+    if _in_view(mine, theirs) or _in_view(theirs, mine):
         return True
     blocks, others = (
         list(islice((found for part in parts for found in _memory(part)), _BLOCKS)) for parts in (mine, theirs)
     )
     return any(_overlap(a, b) for a in blocks for b in others)
+
+
+def _in_view(mine: list[Any], theirs: list[Any]) -> bool:
+    """Whether a view among `mine` shows a row of what is among `theirs`."""
+    whole = {id(part) for part in theirs if not isinstance(part, Subset)}
+    views, others = ([_rooted(part) for part in parts if _is_view(part)] for parts in (mine, theirs))
+    if any(id(root) in whole and rows for root, rows in views):
+        return True
+    return any(_common_rows(one, other) for one in views for other in others)
+
+
+def _is_view(part: Any) -> bool:
+    return isinstance(part, Subset) or hasattr(part, "_indices")
 
 
 def _rooted(part: Any) -> tuple[Any, Any]:
@@ -60,10 +73,8 @@ def _rooted(part: Any) -> tuple[Any, Any]:
 def _common_rows(one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
     """Whether two views show a common row of one data set."""
     (root, mine), (second, theirs) = one, other
-    if root is second:
-        return (mine is None and theirs is None) or (
-            bool(set(mine) & set(theirs)) if mine is not None and theirs is not None else bool(mine or theirs)
-        )
+    if root is second and mine is not None and theirs is not None:
+        return bool(set(mine) & set(theirs))
     first, third = _arrow_rows(root, mine), _arrow_rows(second, theirs)
     return any(np.intersect1d(first[place], third[place]).size for place in first.keys() & third.keys())
 

@@ -19,7 +19,7 @@ FALSE = ("false", "no", "n", "f", "0", "0.0", "nein", "falsch", "non", "faux")
 """Spellings of a boolean, in lower case."""
 
 MOST_CATEGORIES = 10_000
-"""Of one column; each is a number in a model."""
+"""The most categories of one column; each is a number in a model."""
 
 _FORMULA = ("=", "@", "\t", "\r")
 

@@ -45,7 +45,7 @@ FILL_IN = "FILL_IN"
 
 
 LARGEST = 1e30
-"""Of an end of a range: a model computes in float32, whose largest number is 3.4e38."""
+"""The largest end of a range: a model computes in float32, whose largest number is 3.4e38."""
 
 
 def _check_magnitude(name: str, ends: tuple[float, float] | None) -> None:

@@ -22,6 +22,7 @@ from discreet.certificate.canonical import strict_json
 from discreet.certificate.files import CERTIFICATE, read
 from discreet.clipping import Criterion
 from discreet.core.array_types import Array
+from discreet.core.disk import real
 from discreet.core.errors import InputError, VerificationFailed
 from discreet.data.packed import NOT_ARRAYS, read_arrays
 from discreet.data.tables import Encoder, public_table
@@ -162,7 +163,7 @@ def _trainer(folder: Path, name: str | None, predictor: Predictor) -> Trainer:
 
 
 def _kept_recipe(folder: Path) -> Recipe:
-    kept = folder.resolve().with_name(folder.resolve().name + ".run") / _JOB
+    kept = real(folder).with_name(real(folder).name + ".run") / _JOB
     try:
         facts = json.loads(kept.read_text())["recipe"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -13,6 +13,7 @@ from discreet.certificate.files import MODEL, read_certificate
 from discreet.core import checks
 from discreet.core.errors import InputError, VerificationFailed
 from discreet.core.extras import extra
+from discreet.jobs.language.base_folder import load_base
 from discreet.language import TransformersModel, weights_digest
 from discreet.verification import verify
 
@@ -36,13 +37,8 @@ class Writer:
         """
         if not (verdict := verify(folder, signed=False)).accepted:
             raise VerificationFailed(f"{folder}: {verdict.summary}")
-        facts, transformers = read_certificate(folder), extra("transformers", "hf", "discreet generate")
-        try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(base, local_files_only=True)
-            model = transformers.AutoModelForCausalLM.from_pretrained(base, local_files_only=True)
-        except (OSError, ValueError) as error:
-            why = (str(error).splitlines() or [type(error).__name__])[0]
-            raise InputError(f"{base} cannot be loaded: {why}") from None
+        facts = read_certificate(folder)
+        tokenizer, model = load_base(base, "AutoModelForCausalLM", "discreet generate")
         if "base" in facts:
             if weights_digest(model) != facts["base"]["sha256"]:
                 raise InputError(f"{base} is not the model {facts['base']['name']!r} that these adapters belong to")

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from discreet.certificate.described import About
 from discreet.certificate.model_spec import of_module
 from discreet.core.adjacency import Unit
+from discreet.core.disk import real
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
 from discreet.core.guarantee import Guarantee
+from discreet.core.processes import refuse_several_processes
 from discreet.jobs.language import begun_options
+from discreet.jobs.language.base_folder import checked_folder, load_base
 from discreet.jobs.language.language_facts import LanguageFacts, Settings
 from discreet.jobs.language.private_texts import read_rows, tokens_of
 from discreet.jobs.table_facts import TableFacts
@@ -25,8 +27,10 @@ from discreet.language import Task, TransformersModel, TransformersRows, task_na
 from discreet.plan import Plan
 from discreet.plan.suggest import suggest
 from discreet.publication import publish
-from discreet.publication.publishing import check_target
+from discreet.publication.publishing import check_target, finish_publishing
 from discreet.training import EngineOptions, PublicData, RunOptions, Trained, Training
+from discreet.training.run.opening import check_room
+from discreet.training.run.run_folder import RunFolder
 
 _TASKS = ("causal-lm", "classification")
 _LENGTH = 128
@@ -43,7 +47,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LanguageJob:
-    """A file of texts, a model, and the folder to publish to."""
+    """A file of texts, a model, and the folder to publish to. `published`: nothing is left to do."""
 
     path: Path
     facts: LanguageFacts
@@ -52,6 +56,7 @@ class LanguageJob:
     settings: Settings
     target: Path
     about: About
+    published: bool = False
 
     @classmethod
     def of(
@@ -63,8 +68,13 @@ class LanguageJob:
         settings: Sequence[str],
         out: Path | None,
         about: About,
+        *,
+        resume: bool = False,
     ) -> LanguageJob:
-        """A job from the options of the command line; what is wrong with them is said before anything is read."""
+        """A job from the options of the command line; what is wrong with them is said before anything is read.
+
+        `resume`: if its run is published and only its key was left to be destroyed, that is done now.
+        """
         if name is None or table.wide.text is None:
             raise InputError("--model fine-tunes on texts: discreet train FILE --text COLUMN --model FOLDER")
         unused = [one for one in table.given if one not in ("--text", "--target", "--unit", "--test", "--classes")]
@@ -80,8 +90,12 @@ class LanguageJob:
         if None in (budget.epsilon, budget.delta, budget.population):
             raise InputError("declare --epsilon, --delta and --population")
         target = out or Path(f"{Path(name).stem}-private")
+        made = cls(Path(name), replace(facts, task=task.name), table, budget, Settings.of(settings), target, about)
+        kept = RunFolder(made.folder)
+        if resume and finish_publishing(kept.run, (kept.key, kept.checkpoint), target):
+            return replace(made, published=True)
         check_target(target)
-        return cls(Path(name), replace(facts, task=task.name), table, budget, Settings.of(settings), target, about)
+        return made
 
     @property
     def folder(self) -> Path:
@@ -118,24 +132,29 @@ class LanguageJob:
 
     def run(self, *, ledger: str | None, dataset_id: str, resume: Path | None) -> tuple[Guarantee, Trained]:
         """Train and publish; return the guarantee with the run. `resume`: the folder of this run, to go on with it."""
-        if resume is not None and resume.resolve() not in (self.folder.resolve(), self.target.resolve()):
+        if resume is not None and real(resume) not in (real(self.folder), real(self.target)):
             raise InputError(f"{resume} is not the folder of this run, {self.folder}; give all its options again")
+        refuse_several_processes()  # this and the next before anything is read
+        plan = self.plan()
+        if resume is None:
+            RunFolder(self.folder).check_new()
+            check_room(ledger, dataset_id, plan.guarantee)
         source = TableSource(self.path, self.table.test)
         source.check()
         source.check_copies()
-        plan, classes = self.plan(), self._classes()
+        classes = self._classes()
         options = self._options(classes)
         if resume is not None:
             begun_options.check_same(self.folder, options)
+        private = read_rows(self.path, [*self._columns(), *([] if self.table.unit == "row" else [self._unit()])])
         tokenizer, model = self._loaded(classes)
         wrapped = TransformersModel(model, self.task)
-        private = read_rows(self.path, [*self._columns(), *([] if self.table.unit == "row" else [self._unit()])])
         padding = getattr(model.config, "pad_token_id", None) or 0
         rows = self._rows(private, tokenizer, classes, padding)
         public = None
         if self.table.test is not None:
             known = read_rows(self.table.test, self._columns())
-            public = PublicData(test=_together(self._rows(known, tokenizer, classes, padding)))
+            public = PublicData(test=self._rows(known, tokenizer, classes, padding).tensors())
         trained_ones = [one for one in wrapped.parameters() if one.requires_grad]
         training = Training(
             plan,
@@ -159,9 +178,9 @@ class LanguageJob:
 
     def _options(self, classes: Sequence[str]) -> dict[str, object]:
         """What was said of the run, as plain values. The plan keeps the budget itself."""
-        test = None if self.table.test is None else str(self.table.test.resolve())
+        test = None if self.table.test is None else str(real(self.table.test))
         return {
-            "file": str(self.path.resolve()),
+            "file": str(real(self.path)),
             "--test": test,
             "--text": self.table.wide.text,
             "--target": self.table.target,
@@ -182,27 +201,14 @@ class LanguageJob:
         return publish_adapters(trained, self.target, base=self._source().name.replace(" ", "-"), spec=spec)
 
     def _source(self) -> Path:
-        """The folder of the model. Nothing is downloaded."""
-        folder = Path(self.facts.model or "").resolve()
-        if not (folder / "config.json").is_file():
-            raise InputError(
-                f"{folder} has no config.json; name a folder that save_pretrained wrote, with its tokenizer"
-            )
-        return folder
+        return checked_folder(self.facts.model or Path())
 
     def _loaded(self, classes: Sequence[str]) -> tuple[Any, Any]:
         """The tokenizer, and the model with what will be trained of it. New weights are drawn from a public seed."""
-        transformers, folder = extra("transformers", "hf", "--model"), self._source()
         heads = {"num_labels": len(classes)} if classes else {}
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            try:
-                tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-                kind = getattr(transformers, self.task.auto)
-                model = kind.from_pretrained(folder, local_files_only=True, **heads)
-            except (OSError, ValueError) as error:
-                why = (str(error).splitlines() or [type(error).__name__])[0]
-                raise InputError(f"{folder} cannot be loaded: {why}") from None
+            tokenizer, model = load_base(self._source(), self.task.auto, "--model", **heads)
             if classes and model.config.pad_token_id is None:
                 model.config.pad_token_id = tokenizer.pad_token_id or 0
             if self.facts.lora is not None:
@@ -239,8 +245,3 @@ class LanguageJob:
                 tokens["labels"] = classes.index(label)
             made.append(tokens)
         return TransformersRows(made, self.task, length=length, padding=padding)
-
-
-def _together(rows: TransformersRows) -> tuple[Tensor, Tensor]:
-    pairs = [rows[place] for place in range(len(rows))]
-    return torch.stack([inputs for inputs, _ in pairs]), torch.stack([label for _, label in pairs])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,17 @@ from discreet.core.errors import InputError
 
 _KINDS = {".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 
+_LONGEST = 2**24
+"""The most characters of a cell of a CSV file."""
+
+_HALF = re.compile("[\ud800-\udfff]")
+
 
 def read_rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The named columns of each row; others are not looked at. `InputError` names the row that lacks one."""
+    """The named columns of each row; others are not looked at. `InputError` names the row that lacks one.
+
+    Of a column's value, texts, numbers and the messages of a chat are taken.
+    """
     kind = _KINDS.get(path.suffix.lower())
     if kind is None:
         raise InputError(f"{path} must be one of {', '.join(_KINDS)}")
@@ -24,12 +34,8 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
     rows = []
     try:
         for number, row in enumerate(readers[kind](path, columns)):
-            lacking = [name for name in columns if row.get(name) is None or row[name] == ""]
-            if lacking:
-                raise InputError(f"row {number} of {path.name} has no {lacking[0]!r}; remove the row, or fill it in")
             for name in columns:
-                if isinstance(row[name], list | dict) and not _is_chat(row[name]):
-                    raise InputError(f"row {number} of {path.name}: {name!r} must be a text, or the messages of a chat")
+                _check(row.get(name), f"row {number} of {path.name}", name)
             rows.append({name: row[name] for name in columns})
     except UnicodeDecodeError:
         raise InputError(f"{path} is not in UTF-8; save it so") from None
@@ -38,23 +44,37 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
     return rows
 
 
+def _check(value: Any, where: str, name: str) -> None:
+    if value is None or value == "":
+        raise InputError(f"{where} has no {name!r}; remove the row, or fill it in")
+    if isinstance(value, list | dict) and not _is_chat(value):
+        raise InputError(f"{where}: {name!r} must be a text, or the messages of a chat: a list of role and content")
+    texts = [str(one["content"]) for one in value] if isinstance(value, list) else [str(value)]
+    if any(_HALF.search(text) for text in texts):
+        raise InputError(f"{where}: {name!r} has half of a surrogate pair, which is no character; remove it")
+
+
 def _is_chat(value: Any) -> bool:
-    """Whether it is a list of messages as chat templates take them: at least one, each with a role and a content."""
+    """Whether it is a list of messages as chat templates take them: at least one, each with two texts, role and
+    content."""
     return (
         isinstance(value, list)
         and bool(value)
-        and all(isinstance(one, dict) and isinstance(one.get("role"), str) and "content" in one for one in value)
+        and all(
+            isinstance(one, dict) and isinstance(one.get("role"), str) and isinstance(one.get("content"), str)
+            for one in value
+        )
     )
 
 
 def _of_json(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file):
             if not line.strip():
                 continue
             try:
                 row = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise InputError(f"line {number + 1} of {path.name} is not JSON") from None
             if not isinstance(row, dict):
                 raise InputError(f"line {number + 1} of {path.name} is no object with fields")
@@ -62,22 +82,40 @@ def _of_json(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _of_csv(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file, _long_cells():
         rows = csv.DictReader(file)
         missing = [name for name in columns if name not in (rows.fieldnames or ())]
         if missing:
             raise InputError(f"{path.name} has no column {missing[0]!r}; it has {', '.join(rows.fieldnames or ())}")
-        yield from rows
+        try:
+            yield from rows
+        except csv.Error as error:
+            raise InputError(f"line {rows.line_num} of {path.name} is not CSV: {error}") from None
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """A context in which a cell may be as long as a text is: Python's own limit is a guard for numbers."""
+    before = csv.field_size_limit(_LONGEST)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _of_parquet(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    import pyarrow as pa
     import pyarrow.parquet as pa_parquet
 
-    names = pa_parquet.read_schema(path).names
-    missing = [name for name in columns if name not in names]
-    if missing:
-        raise InputError(f"{path.name} has no column {missing[0]!r}; it has {', '.join(names)}")
-    yield from pa_parquet.read_table(path, columns=list(columns)).to_pylist()
+    try:
+        names = pa_parquet.read_schema(path).names
+        missing = [name for name in columns if name not in names]
+        if missing:
+            raise InputError(f"{path.name} has no column {missing[0]!r}; it has {', '.join(names)}")
+        yield from pa_parquet.read_table(path, columns=list(columns)).to_pylist()
+    except pa.ArrowException as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{path.name} cannot be read as Parquet: {why}") from None
 
 
 def tokens_of(tokenizer: Any, value: Any, length: int, *, ends: bool) -> dict[str, list[int]]:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-
 from discreet.publication.disclosure.facts_in_words import Certified
 from discreet.publication.disclosure.holder import Holder, unanswered
 from discreet.publication.disclosure.sections import sections
 from discreet.publication.pages.card import certified_epsilon
-from discreet.publication.pages.formats import FILTERS
+from discreet.publication.pages.formats import html_template
 
 
 def statement_page(one: Certified, holder: Holder) -> str:
     """The statement of a verified folder, with the holder's answers; what has no answer is marked as such."""
-    return _template().render(
+    return html_template("statement.html.j2").render(
         title=holder.name or one.purpose.title,
         holder=holder,
         claim=one.facts["claim"],
@@ -26,16 +22,3 @@ def statement_page(one: Certified, holder: Holder) -> str:
         version=one.facts["software"]["discreet"],
         digest=one.digest,
     )
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("discreet.publication.pages"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(FILTERS)
-    return environment.get_template("statement.html.j2")

@@ -6,7 +6,9 @@ import html
 import math
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import cache
 
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
@@ -71,4 +73,18 @@ FILTERS = {
     "metric": metric,
     "sentence": sentence,
 }
-"""The filters of both templates."""
+"""The filters of all templates."""
+
+
+@cache
+def html_template(name: str) -> Template:
+    """A template of a page; every value is escaped, and an unknown name is an error."""
+    environment = Environment(
+        loader=PackageLoader("discreet.publication.pages"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(FILTERS)
+    return environment.get_template(name)

@@ -16,7 +16,6 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from discreet.accounting.account import Method
@@ -41,7 +40,7 @@ from discreet.publication.pages.card import (
 )
 from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.contents import INSTALL, contents, use_in_python, use_on_command_line
-from discreet.publication.pages.formats import FILTERS, percent_up, rounded_up
+from discreet.publication.pages.formats import html_template, percent_up, rounded_up
 from discreet.publication.pages.model_charts import figures
 from discreet.publication.pages.public_evaluation import shown
 from discreet.publication.pages.purpose import purpose
@@ -80,7 +79,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
         raise InputError("the certificate belongs to another plan; give the plan that it was written for")
     risk, words, search = attack_risk(claim, plan), words_for(claim["unit"]), described(facts)
     facts, spec = one_run(facts), spec or ModelSpec()
-    return _template().render(
+    return html_template("report.html.j2").render(
         drawing=how_drawn(facts["plan"]["sampling"], plan.population, words, changes=changes(facts)),
         clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
         facts=facts,
@@ -125,19 +124,6 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
 def _verifier() -> str:
     """SHA-256 of the single-file verifier in the folder."""
     return sha256(resources.files("discreet.verification.standalone").joinpath("verify.py").read_bytes()).hexdigest()
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("discreet.publication.pages"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(FILTERS)
-    return environment.get_template("report.html.j2")
 
 
 def attack_risk(claim: dict[str, Any], plan: Plan | AdaptivePlan) -> SideBySide:

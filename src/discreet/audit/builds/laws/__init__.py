@@ -1,1 +1,1 @@
-"""What a run draws, adds as noise, charges and buys, each held against the law that its plan states."""
+"""Draws, noise, charges and private metrics of a run, each held against the law that its plan states."""

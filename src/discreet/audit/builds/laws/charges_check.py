@@ -56,5 +56,5 @@ def _judged(plan: Plan, trace: Trace, seconds: float) -> Outcome:
 
 
 def planned_events(event: Event) -> list[Event]:
-    """What an event charges, release by release."""
+    """The events that a plan charges, one for each release."""
     return [one for part, count in flatten(event) for one in [part] * count]

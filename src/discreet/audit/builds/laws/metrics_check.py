@@ -90,7 +90,7 @@ def _charged(plan: Plan, trace: Trace) -> Outcome:
 
 
 def _moved(subject: Subject, plan: Plan, rows: MadeUp, canary: Canary, base: Trace) -> Outcome:
-    """How far one more unit moves each metric, with the same randomness and at the same weights."""
+    """The distance by which one more unit moves each metric, with the same randomness and at the same weights."""
     name = f"metrics/{canary.name}"
     try:
         other = _bought(subject, plan, rows.with_unit(canary.inputs, canary.targets), TestStream(5), base)
@@ -111,7 +111,7 @@ def _apart(plan: Plan, metric: Metric, one: Trace, other: Trace) -> Array:
 
 
 def _looked_at(subject: Subject, plan: Plan, rows: MadeUp, metric: Metric, base: Trace) -> Outcome:
-    """How often a unit is looked at: no oftener than its rate says. Other randomness than in other checks."""
+    """A unit must be looked at no oftener than its rate says. Other randomness than in other checks."""
     canary = canaries(subject.maker, rows, subject.classes)[0]
     without, having = rows, rows.with_unit(canary.inputs, canary.targets)
     one = _bought(subject, plan, without, TestStream(6), base)

@@ -106,8 +106,8 @@ def _fault(trace: Trace, steps: int) -> str | None:
 
 
 def _standard(trace: Trace) -> Array:
-    """What a run without rows releases, in the standard deviations that the plan promises: (steps, numbers). Noise that
-    is correlated over steps is made independent again."""
+    """The releases of a run without rows, in the standard deviations that the plan promises: (steps, numbers). Noise
+    that is correlated over steps is made independent again."""
     plan, sums = trace.promised.plan, trace.sums()
     first, *others = plan.sampling.strategy
     made = first * sums
@@ -120,7 +120,7 @@ def _standard(trace: Trace) -> Array:
 
 
 def _spans(subject: Subject, trace: Trace) -> dict[str, slice]:
-    """Where each tensor is, with the bit of an adaptive clip rule as the last."""
+    """The place of each tensor in a release, with the bit of an adaptive clip rule as the last."""
     spans = subject.spans
     if trace.sums().shape[1] > subject.numbers:
         spans["the bit of the clip norm"] = slice(subject.numbers, subject.numbers + 1)

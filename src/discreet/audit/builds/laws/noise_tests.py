@@ -24,7 +24,7 @@ _SEEN = 20_000
 """The most numbers of a tensor that are compared with others."""
 
 _STEPS_BEFORE = (1, 2, 3)
-"""How many steps before the noise of a tensor is compared with."""
+"""The distances, in steps, at which the noise of a tensor is compared with its own."""
 
 _LEAST = 200
 """The fewest products of a correlation at a distance."""
@@ -125,7 +125,8 @@ def _correlated(one: Array, other: Array) -> tuple[float, int]:
 
 
 def tensors_apart(name: str, noise: Array, spans: Spans) -> Outcome:
-    """Whether two tensors begin with the same noise. The first half of the steps names the pairs that are looked at."""
+    """The correlation of two tensors, which may begin with the same noise. The first half of the steps names the pairs
+    that are looked at."""
     half, keys = len(noise) // 2, [key for key, span in spans.items() if span.stop - span.start > 1]
     if len(keys) < 2:
         return Outcome(name, "there is one tensor", p=1.0)

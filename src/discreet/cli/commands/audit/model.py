@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.options.json_output import JsonOption, echo_json
+from discreet.core.disk import real
 from discreet.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def model(
         )
     if plot is not None:
         check_target(plot)
-        if folder.resolve() in plot.resolve().parents:
+        if real(folder) in real(plot).parents:
             raise InputError(f"--plot {plot} lies in the published folder; the picture is about private rows, keep it")
     from discreet.jobs.audits.audit_model import audit_model
 

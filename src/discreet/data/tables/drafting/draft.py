@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from discreet.core.disk import real
 from discreet.data.tables.categories import TRUE
 from discreet.data.tables.columns import FILL_IN
 from discreet.data.tables.drafting.from_public import PublicColumns, public_columns
@@ -177,7 +178,7 @@ def _rare_classes(seen: Sequence[PublicColumns]) -> Iterator[str]:
 
 def _of_folder(path: Path) -> str:
     names = yaml.safe_dump(list(classes_in(path)), default_flow_style=True, width=10**6).strip()
-    return _FOLDER.format(path=path.name or path.resolve().name, mark=FILL_IN, names=names)
+    return _FOLDER.format(path=path.name or real(path).name, mark=FILL_IN, names=names)
 
 
 def _column(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) -> str:

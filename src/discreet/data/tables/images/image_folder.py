@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from discreet.core.disk import real
 from discreet.core.errors import InputError
 from discreet.data.tables.images.image_file import ENDINGS
 
@@ -62,7 +63,7 @@ def image_in(root: Path, name: str) -> Path:
         raise InputError("is not there") from None
     except (OSError, RuntimeError):
         raise InputError("cannot be followed; put the image itself there, no link") from None
-    if found != root.resolve() / path:
+    if found != real(root) / path:
         raise InputError("leads over a link; put the image itself there: under two names it would count twice")
     return found
 

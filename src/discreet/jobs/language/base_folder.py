@@ -1,0 +1,46 @@
+"""A folder with a model of `transformers` and its tokenizer, as `save_pretrained` writes it. Nothing is downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from discreet.core.disk import real
+from discreet.core.errors import InputError
+from discreet.core.extras import extra
+
+
+def checked_folder(folder: Path) -> Path:
+    """The folder's absolute path; `InputError` if it holds no model."""
+    found = real(folder)
+    if not (found / "config.json").is_file():
+        raise InputError(f"{found} has no config.json; name a folder that save_pretrained wrote, with its tokenizer")
+    return found
+
+
+def load_base(folder: Path, auto: str, what: str, **heads: Any) -> tuple[Any, Any]:
+    """Tokenizer and model. `auto`: the class of `transformers` that makes it, with `heads`. `what` needs them, in
+    errors. `InputError` if they cannot be loaded."""
+    found, transformers = checked_folder(folder), extra("transformers", "hf", what)
+    with _without_bars(transformers.utils.logging):
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(found, local_files_only=True)
+            return tokenizer, getattr(transformers, auto).from_pretrained(found, local_files_only=True, **heads)
+        except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError) as error:
+            # a folder may be of any make: transformers raises what its parts raise
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            raise InputError(f"{found} cannot be loaded: {why}") from None
+
+
+@contextmanager
+def _without_bars(logging: Any) -> Iterator[None]:
+    """A context without the progress bars of `transformers`, which also go where nobody looks at a terminal."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
