@@ -13,7 +13,8 @@ from torch.distributed.tensor import Replicate, distribute_tensor
 from torch.nn import functional
 from torch.testing._internal.two_tensor import TwoTensor
 
-from discreet.clipping import ENGINES, admit_model
+from discreet.clipping import ENGINES, Clip, admit_model
+from discreet.clipping.digests import state_digests
 from discreet.core.errors import UnsupportedModel
 
 
@@ -36,6 +37,18 @@ def test_a_sharded_model_is_refused_by_name_in_every_engine(mesh: DeviceMesh, tm
     with pytest.raises(UnsupportedModel, match=r"^'0\.weight' \(and 3 more\) is a DTensor: .* before sharding$"):
         tiny_training(tmp_path, model=model, engine=engine)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_so_it_is_by_an_engine_alone(mesh: DeviceMesh, engine: str) -> None:
+    """`reference` and `exact` would add up zeros without a word."""
+    model = net()
+    fully_shard(model, mesh=mesh)
+    rows = torch.randn(3, 4), torch.tensor([0, 1, 2])
+    with pytest.raises(UnsupportedModel, match=r"^'0\.weight' is a DTensor: "):
+        ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), *rows, Clip(1.0, 2.0**-30))
+    with pytest.raises(UnsupportedModel, match=r"is a DTensor: "):
+        state_digests(model)
 
 
 def test_so_is_one_parameter_or_buffer_among_others(mesh: DeviceMesh) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.admission.admission import private_names
+from discreet.clipping.admission.foreign import refuse_foreign
 from discreet.core.errors import PrivacyViolation, UnsupportedModel
 
 _TYPE_NAMES = {
@@ -28,6 +29,7 @@ _TYPE_NAMES = {
 
 def tensor_digest(tensor: Tensor) -> str:
     """SHA-256 of type name, shape and little-endian bytes, which a reader of the safetensors file can recompute."""
+    refuse_foreign({"a tensor": tensor})
     if tensor.dtype not in _TYPE_NAMES:
         raise UnsupportedModel(f"a tensor of type {tensor.dtype} cannot be published; convert it to a real type")
     plain = tensor.detach().cpu().contiguous()

@@ -5,10 +5,14 @@ For a sharded parameter an engine would find no gradient, or only that of the lo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from discreet.core.errors import UnsupportedModel
 
 _SHARED = "the engines do not see the gradients of its parts; train the model in one process, as it was before sharding"
 _SPARSE = "the engines clip dense gradients only; make it with sparse=False"
@@ -20,6 +24,14 @@ def foreign_tensors(model: nn.Module) -> dict[str, str]:
     tensors = [*model.named_parameters(), *model.named_buffers()]
     found = _first_of_each([(name, _kind(tensor)) for name, tensor in tensors])
     return found or _first_of_each([(name, _wrapper(module)) for name, module in model.named_modules()])
+
+
+def refuse_foreign(parameters: Mapping[str, Tensor]) -> None:
+    """`UnsupportedModel` for a parameter that is no plain tensor: an engine that is called by itself would add up
+    zeros, or meet other processes on the way."""
+    for name, one in parameters.items():
+        if type(one) is not nn.Parameter and (kind := _kind(one)):
+            raise UnsupportedModel(f"{name!r} is {kind}")
 
 
 def makes_sparse_gradients(module: nn.Module) -> str | None:

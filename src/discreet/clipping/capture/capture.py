@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
+from discreet.clipping.admission.foreign import refuse_foreign
 from discreet.clipping.capture.owners import Owner, owners_of
 from discreet.clipping.losses import Criterion, summed_loss
 from discreet.clipping.rules import Vectorised
@@ -64,6 +65,9 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
     of an owner do not hold the examples along the axis that its rule names.
     """
     owners = owners_of(model)
+    refuse_foreign(
+        {f"{one.name}.{local}".lstrip("."): held for one in owners for local, held in one.parameters.items()}
+    )
     with torch.enable_grad(), _recording(owners) as calls, recorder.forward(model, inputs), _without_cache():
         output = model(inputs)
         recorder.returns(output)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad
 
 from discreet.clipping.admission.admission import private_parameters
+from discreet.clipping.admission.foreign import refuse_foreign
 from discreet.clipping.clip import Clip
 from discreet.clipping.engines.bookkeeping import clipped_sums
 from discreet.clipping.engines.ghost import ghost_sums
@@ -79,6 +80,7 @@ class Engine:
 def _per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> Iterator[Gradients]:
     """One backward pass per example; each gradient has a leading axis of length one."""
     parameters = private_parameters(model)
+    refuse_foreign(parameters)
     for i in range(len(inputs)):
         loss = criterion(model(inputs[i : i + 1].clone()), targets[i : i + 1].clone()).sum()
         row = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
@@ -132,6 +134,7 @@ def vectorised(
 
     `UnsupportedModel` if vmap cannot run the model.
     """
+    refuse_foreign(private_parameters(model))
     trainable = {name: parameter.detach() for name, parameter in private_parameters(model).items()}
     fixed = {
         name: tensor.detach()
