@@ -18,7 +18,8 @@ from discreet.core.release import Receipt
 from discreet.data import PrivateData, as_private, group
 from discreet.plan import Metric
 from discreet.randomness import NOISE_SAMPLERS, TestStream
-from discreet.training.control.step_size_search import UNITS, Candidates, evaluated_apart, objectives
+from discreet.training.control.losses_apart import evaluated_apart
+from discreet.training.control.step_size_search import UNITS, Candidates, objectives
 from discreet.training.private_metrics.counts import check_countable, noisy_count
 from discreet.training.private_metrics.unit_values import unit_values
 

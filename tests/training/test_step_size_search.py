@@ -16,14 +16,16 @@ from scipy import stats
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from discreet.clipping import ENGINES
+from discreet.clipping import ENGINES, private_parameters
 from discreet.core.errors import PrivacyViolation
 from discreet.core.events import BoundedRange, Gaussian
 from discreet.core.release import Receipt
 from discreet.data import PrivateData, as_private
 from discreet.methods import AGD
 from discreet.randomness import TestStream
+from discreet.recipes.models.models import digit_strokes
 from discreet.training.control import step_size_search as search_module
+from discreet.training.control.losses_apart import LossesApart, evaluated_apart
 from discreet.training.control.step_size_search import UNITS, Candidates, Search, clipped_losses, objectives
 
 FALSE_ALARM = 1e-9
@@ -114,6 +116,29 @@ def test_convolutions_are_the_same_in_the_faster_layout() -> None:
             output = torch.func.functional_call(model, there, (inputs,))
         losses = nn.functional.cross_entropy(output, targets, reduction="none").clamp(0, BOUND)
         assert score * (BOUND / UNITS) == pytest.approx(float(losses.double().sum()), abs=1e-4)
+
+
+def frozen_below() -> nn.Module:
+    """A frozen layer and a buffer below a layer that is trained."""
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 10)).eval()
+    model[0].requires_grad_(False)
+    model[1].requires_grad_(False)
+    return model
+
+
+@pytest.mark.parametrize("model", [digit_strokes(), frozen_below()], ids=["strokes", "frozen"])
+def test_rows_that_are_proved_to_stay_apart_are_predicted_together(
+    model: nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One at a time, 1,437 digits took twenty times as long."""
+    inputs, targets = torch.rand(30, 1, 8, 8), torch.arange(30) % 10
+    data = as_private((inputs, targets))
+    directions = {name: torch.randn_like(one) for name, one in private_parameters(model).items()}
+    given = Candidates(model, directions, SIZES), nn.CrossEntropyLoss(), data, BOUND, 8
+    apart = objectives(*given, alone=True)
+    monkeypatch.setattr(LossesApart, "singly", None)
+    together = objectives(*given, proofs=evaluated_apart(model, data))
+    assert together == pytest.approx(apart, rel=1e-6)
 
 
 def test_the_objective_is_looked_at_without_dropout() -> None:

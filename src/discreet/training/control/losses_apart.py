@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from discreet.clipping import Criterion
+from discreet.clipping import Criterion, evaluation_mode, private_parameters
 from discreet.clipping.losses import each_loss
 from discreet.clipping.replay import Generators
 from discreet.clipping.seeding import unit_seeds
-from discreet.clipping.separation import Kept, Memory, Proofs, recorder
+from discreet.clipping.separation import Kept, Memory, Mixes, Proofs, proved, recorder
 from discreet.clipping.separation.copies import copied
 from discreet.clipping.separation.watched import NOT_OF_A_ROW
 from discreet.data import PrivateData
@@ -81,16 +82,42 @@ def losses_at(model: nn.Module, criterion: Criterion, place: Place, inputs: Tens
     return each_loss(criterion, functional_call(model, place, (inputs,)), targets)
 
 
+def evaluated_apart(model: nn.Module, data: PrivateData) -> Proofs:
+    """The programs that the model runs in evaluation mode, at parameters given for its own, and that are proved to keep
+    rows apart."""
+
+    def run(rows: int) -> None:
+        inputs = examples.inputs.repeat(3, *[1] * (examples.inputs.dim() - 1))[:rows].clone()
+        with torch.no_grad(), evaluation_mode(model):
+            _output_at(model, place, inputs)
+
+    model, _ = copied(model, nn.CrossEntropyLoss())  # what it remembers of them does not stay
+    place = {name: one.detach().clone() for name, one in private_parameters(model).items()}
+    try:
+        examples = random_rows(model, data, None, raw=True)
+        with torch.random.fork_rng():
+            return Proofs([proved(run)], run)
+    except (Mixes, RuntimeError, ValueError, IndexError, TypeError):
+        return Proofs((), lambda rows: None)  # every row is done alone
+
+
+def _output_at(model: nn.Module, place: Place, inputs: Tensor) -> Any:
+    """The model's output, whose operators are recorded. Proof and losses call this, so that both run one program."""
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers()), **place}
+    with recorder.forward(model, inputs, [*state.items()]):
+        output = functional_call(model, place, (inputs,))
+        recorder.returns(output)
+    return output
+
+
 def _losses_together(
     model: nn.Module, criterion: Criterion, place: Place, inputs: Tensor, targets: Tensor, proofs: Proofs | None
 ) -> Tensor | None:
     """Losses of the rows; None if model or loss fails on one of them, or if they are not proved to stay apart."""
     record = recorder.Recorder()
-    state = [*place.items(), *model.named_buffers()]
     try:
-        with record.recording(), recorder.forward(model, inputs, state):
-            output = functional_call(model, place, (inputs,))
-            recorder.returns(output)
+        with record.recording():
+            output = _output_at(model, place, inputs)
         if proofs is not None and not proofs.cover(record.programs[0]):
             return None
         return each_loss(criterion, output, targets)

@@ -19,8 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion, Engine, evaluation_mode, private_parameters
-from discreet.clipping.separation import Mixes, Proofs, proved, recorder
-from discreet.clipping.separation.copies import copied
+from discreet.clipping.separation import Proofs
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import Receipt
@@ -30,7 +29,7 @@ from discreet.methods.agd import moved
 from discreet.plan import AdaptivePlan, LineSearch, Phase, Plan
 from discreet.queries.choices import noisy_argmax
 from discreet.randomness import Purpose, Stream
-from discreet.training.control.losses_apart import LossesApart, losses_at, singly
+from discreet.training.control.losses_apart import LossesApart, evaluated_apart, losses_at, singly
 from discreet.training.preflight.model_check import admit_evaluated
 from discreet.training.preflight.random_rows import Examples, random_rows
 from discreet.training.public.public_copy import PublicCopy
@@ -234,20 +233,3 @@ def difference(together: Tensor, apart: Tensor, bound: float) -> float:
     apart_by = (ones - others).abs().nan_to_num(nan=math.inf, posinf=math.inf)
     alike = ~ones.isfinite() & ~others.isfinite()
     return float(torch.where(alike, 0.0, apart_by).mean()) / bound
-
-
-def evaluated_apart(model: nn.Module, data: PrivateData) -> Proofs:
-    """The model's programs in evaluation mode that are proved to keep rows apart."""
-
-    def run(rows: int) -> None:
-        inputs = examples.inputs.repeat(3, *[1] * (examples.inputs.dim() - 1))[:rows].clone()
-        with torch.no_grad(), evaluation_mode(model), recorder.forward(model, inputs):
-            recorder.returns(model(inputs))
-
-    model, _ = copied(model, torch.nn.CrossEntropyLoss())  # what it remembers of them does not stay
-    try:
-        examples = random_rows(model, data, None, raw=True)
-        with torch.random.fork_rng():
-            return Proofs([proved(run)], run)
-    except (Mixes, RuntimeError, ValueError, IndexError, TypeError):
-        return Proofs((), lambda rows: None)  # every row is done alone
