@@ -112,6 +112,12 @@ _MOVED = {
 }
 """Names of version 0.1 that are imported from their rooms now."""
 
+_ROOMS = (
+    *("accounting", "audit", "clipping", "data", "features", "language", "ledger", "methods", "plan", "queries"),
+    *("randomness", "recipes", "sampling", "testing", "training"),
+)
+"""Rooms that `import discreet` gives by attribute: discreet.methods."""
+
 __all__ = [*_HOMES]
 
 
@@ -121,17 +127,19 @@ def __getattr__(name: str) -> Any:
         room, now = f"discreet.{_MOVED[name]}", "Controls" if name == "Knobs" else name
         warn(f"discreet.{name} is {room}.{now} now", DeprecationWarning, stacklevel=2)
         return getattr(import_module(room), now)
+    if name in _ROOMS:
+        return _loaded(name, f"discreet.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(_room(name), name)
+    value = getattr(_loaded(name, f"discreet.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
 
 
-def _room(name: str) -> Any:
+def _loaded(name: str, module: str) -> Any:
     """The module that has a public name; `ModuleNotFoundError` says what to install if it needs what is not here."""
     try:
-        return import_module(f"discreet.{_HOMES[name]}")
+        return import_module(module)
     except ModuleNotFoundError as error:
         from discreet.core.extras import needs_whole
 

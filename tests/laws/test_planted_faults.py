@@ -296,7 +296,7 @@ def test_a_leaking_buffer_is_found_by_the_verifier_when_the_trainer_does_not_loo
         monkeypatch.setattr(module, "check_unchanged", lambda *_: None)
     monkeypatch.setattr("discreet.training.public.public_copy.check_unchanged", lambda *_: None)
     monkeypatch.setattr("discreet.training.preflight.model_check.tried", lambda *_: Findings())
-    monkeypatch.setattr("discreet.training.preflight.engine_check.refuse_memory", lambda *_: None)
+    monkeypatch.setattr("discreet.training.preflight.engine_check.check_loss", lambda *_: None)
     promises.a_published_folder_is_accepted(
         promises.published_folder(tmp_path / "1", RunningMean(), engine="reference")
     )

@@ -154,3 +154,34 @@ def test_a_package_that_is_missing_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(InputError, match=rf"discreet\[{name}\]"):
         make()
+
+
+def test_a_function_is_called_after_each_step(tmp_path: Path) -> None:
+    heard: list[Told] = []
+    training = tiny_training(tmp_path)
+    training.run(callbacks=[heard.append], evaluate_every=3)
+    steps = [one.step for one in heard if not one.metrics]
+    assert [one.step for one in heard][-1] == training.plan.charges
+    assert sorted(set(steps) | {one.step for one in heard if one.metrics}) == [*range(1, training.plan.charges + 1)]
+
+
+def test_gradients_that_a_callback_leaves_are_dropped(tmp_path: Path) -> None:
+    training = tiny_training(tmp_path)
+    at_call: list[bool] = []
+
+    def teach(told: Told) -> None:
+        parameters = [*training.model.parameters()]
+        at_call.append(all(one.grad is None for one in parameters))
+        sum(one.square().sum() for one in parameters).backward()  # type: ignore[union-attr]
+
+    training.run(callbacks=[teach])
+    assert at_call == [True] * training.plan.charges
+    assert all(one.grad is None for one in training.model.parameters())
+
+
+@pytest.mark.parametrize("given", [Listener, "print", 3])
+def test_what_is_no_callback_is_refused_before_the_first_step(tmp_path: Path, given: object) -> None:
+    training = tiny_training(tmp_path)
+    with pytest.raises(InputError, match=r"methods of discreet\.training\.Callback, or is a function"):
+        training.run(callbacks=[given])  # type: ignore[list-item]
+    assert not training.evaluations

@@ -184,7 +184,7 @@ class OwnNoise(nn.Module):
 def test_random_numbers_that_are_not_drawn_again_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnsupportedModel, match="keeps state between calls"):
         tiny_training(tmp_path, model=OwnNoise(), engine="ghost")
-    monkeypatch.setattr("discreet.training.preflight.engine_check.refuse_memory", lambda *_: None)
+    monkeypatch.setattr("discreet.training.preflight.engine_check.check_loss", lambda *_: None)
     monkeypatch.setattr("discreet.training.preflight.engine_comparison.refuse_mixing_backward", lambda *_: None)
     with pytest.raises(UnsupportedModel, match="two passes of the engine 'ghost' would see different ones"):
         tiny_training(tmp_path, model=OwnNoise(), engine="ghost")

@@ -17,7 +17,7 @@ from discreet.training import Session
 def untried(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if trying the model out beforehand had found nothing."""
     monkeypatch.setattr("discreet.training.preflight.model_check.tried", lambda *_: Findings())
-    monkeypatch.setattr("discreet.training.preflight.engine_check.refuse_memory", lambda *_: None)
+    monkeypatch.setattr("discreet.training.preflight.engine_check.check_loss", lambda *_: None)
     monkeypatch.setattr("discreet.training.unit_failures.FailureProbe.repeat", lambda _: None)
 
 

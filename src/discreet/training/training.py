@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -25,7 +25,7 @@ from discreet.mechanism import Chain
 from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream
-from discreet.training.callbacks.base import Callback, telling
+from discreet.training.callbacks.base import Callbacks, telling
 from discreet.training.callbacks.progress_bar import progress_bar
 from discreet.training.checklist import checked, refuse_changed
 from discreet.training.control.step_size_search import search_of
@@ -201,14 +201,14 @@ class Training:
         evaluate_every: int | None = None,
         progress: bool | None = None,
         early: EarlyStopping | None = None,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Callbacks = (),
     ) -> Trained:
         """Take every step of the plan (of an adaptive plan, until it ends) and return the result for `publish`.
 
         `evaluate_every`: steps between evaluations on the public data; by default about twenty in all. `progress`: show
         a bar; by default if standard error is a terminal. `early`: stop early, or keep the best model, by public or
         bought metrics; the last evaluation is then that of the kept model. `callbacks`: receive public and released
-        values after every step (`training.callbacks`).
+        values after every step (`training.callbacks`); a function will do.
 
         Ctrl-C and SIGTERM stop the run between two steps, with a checkpoint, as `Interrupted`.
         """
@@ -217,7 +217,7 @@ class Training:
             self.session() as session,
             stop_requests() as stop,
             progress_bar(self.plan.charges, epsilon, show=progress if self.team.first else False) as advance,
-            telling(callbacks if self.team.first else (), self.plan, self.watch) as tell,
+            telling(callbacks if self.team.first else (), self.plan, self.watch, self.model) as tell,
         ):
 
             def after_step() -> None:

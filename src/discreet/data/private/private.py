@@ -160,7 +160,10 @@ def as_private(data: object) -> PrivateData:
             "data is a DataLoader, whose batches the plan cannot vouch for; pass its data set (loader.dataset) instead"
         )
     if isinstance(data, IterableDataset):
-        raise InputError("data is an IterableDataset, which cannot be sampled by index; pass a map-style data set")
+        raise InputError(
+            "data is an IterableDataset, which cannot be sampled by index; pass list(data) if it fits into memory, "
+            "else a map-style data set"
+        )
     if isinstance(data, Dataset) and isinstance(data, Sized):
         return PrivateData(data)
     pair = paired(data)

@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
+from torch import nn
+
+from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.plan import AdaptivePlan, Plan
 from discreet.training.public.monitor import Watch
@@ -59,12 +62,52 @@ class Callback(Protocol):
         """A step is over."""
 
 
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A function as a callback: called with what is `told` after each step."""
+
+    function: Callable[[Told], object]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is open."""
+
+    def begin(self, opening: Opening) -> None:
+        """A function is not told of the beginning."""
+
+    def tell(self, told: Told) -> None:
+        """Call the function."""
+        self.function(told)
+
+
+Callbacks = Sequence[Callback | Callable[[Told], object]]
+"""Callbacks, and functions of what is told after a step."""
+
+
+def _as_callbacks(given: Callbacks) -> list[Callback]:
+    """Callbacks as they are, and functions as callbacks. `InputError` for what is neither, and for a class."""
+    found: list[Callback] = []
+    for one in given:
+        if isinstance(one, type) or not (hasattr(one, "tell") or callable(one)):
+            raise InputError(f"a callback has the methods of discreet.training.Callback, or is a function; got {one!r}")
+        found.append(cast(Callback, one) if hasattr(one, "tell") else Called(one))
+    return found
+
+
 @contextmanager
-def telling(callbacks: Sequence[Callback], plan: Plan | AdaptivePlan, watch: Watch) -> Iterator[Callable[[int], None]]:
+def telling(
+    given: Callbacks, plan: Plan | AdaptivePlan, watch: Watch, model: nn.Module
+) -> Iterator[Callable[[int], None]]:
     """Yields a function to call with the number of charged steps, after each step and at the end.
 
-    Metrics that `watch` holds at entry were told in an earlier attempt.
+    Metrics that `watch` holds at entry were told in an earlier attempt. Gradients that a callback leaves in `model`, as
+    it does when it teaches another model by this one, are dropped.
     """
+    callbacks = _as_callbacks(given)
     with ExitStack() as stack:
         for callback in callbacks:
             stack.enter_context(callback)
@@ -86,6 +129,8 @@ def telling(callbacks: Sequence[Callback], plan: Plan | AdaptivePlan, watch: Wat
             evaluations, private_metrics, last = len(watch.evaluations), len(watch.bought), step
             for callback in callbacks:
                 callback.tell(Told(step, plan.charges, metrics))
+            if callbacks:
+                model.zero_grad(set_to_none=True)
 
         yield tell
 

@@ -36,7 +36,7 @@ from discreet.training.preflight.engine_timing import (
     seconds,
 )
 from discreet.training.preflight.float_slack import SIZES, TooMuchRounding, distance, float_slack, unmeasured_reach
-from discreet.training.preflight.loss_memory import refuse_memory
+from discreet.training.preflight.loss_check import check_loss
 from discreet.training.preflight.random_rows import UNITS, random_rows
 from discreet.training.preflight.watching import BATCHED, Pristine, watched
 
@@ -123,7 +123,7 @@ def _compared(
     name, chunk = options.name, options.physical_batch
     with _as_it_was(model):
         examples = random_rows(model, data, classes, rows_per_unit)
-        refuse_memory(model, criterion, examples)
+        check_loss(model, criterion, examples)
     if name == "reference":
         line = "engine reference: one backward pass per example"
         return Preflight(options.engine(name), _gradient_chunk(model), line)

@@ -1,8 +1,9 @@
-"""Checks that the gradient of an example does not depend on earlier computations, as it would with a running mean in
-the loss.
+"""Checks of the loss on random examples: it keeps no state, and an example has a gradient without others.
 
-No engine prevents that, so it is always checked: some random examples alone, then others with far larger numbers, then
-the first ones again.
+With a running mean in the loss, the gradient of an example would depend on earlier ones. No engine prevents that, so it
+is always checked: some random examples alone, then others with far larger numbers, then the first ones again.
+
+A loss that compares examples (contrastive losses) is safe here, since it sees one at a time, but teaches nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ _CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, Ass
 """Exceptions of models and losses on rows that they cannot take."""
 
 
-def refuse_memory(model: nn.Module, criterion: Criterion, examples: Examples) -> None:
-    """Refuse a loss, or a hook of the model, that keeps state from one example to the next.
+def check_loss(model: nn.Module, criterion: Criterion, examples: Examples) -> None:
+    """Refuse a loss, or a hook of the model, that keeps state from one example to the next, and a loss that only
+    compares examples with one another.
 
     A model or loss that cannot take random rows passes unchecked. The model's weights, and the tensors of a loss that
     is a module, are restored.
@@ -60,16 +62,36 @@ def refuse_memory(model: nn.Module, criterion: Criterion, examples: Examples) ->
             f"{described}, or a hook of the model, keeps state between calls: what it makes of an example depends on "
             "the examples before it; remove the state (running means, counters, a generator of its own)"
         )
+    if not any(_moves(one) for one in first) and _together(model, criterion, examples):
+        raise UnsupportedModel(
+            f"{described} compares the rows of a batch: a row alone has no gradient, and each row is clipped alone; "
+            "make what is compared one row (two views of it, a pair, a triplet)"
+        )
 
 
 def _alone(model: nn.Module, criterion: Criterion, row: Tensor, target: Tensor) -> list[Tensor]:
-    """The loss of an example, and its gradients."""
+    """The loss of an example, or of several as one batch, and its gradients."""
     seed_torch(0)
     with torch.enable_grad():
         loss = criterion(model(row.clone()), target.clone()).sum()
     parameters = list(private_parameters(model).values())
     found = torch.autograd.grad(loss, parameters, allow_unused=True) if loss.requires_grad else ()
     return [loss.detach(), *(torch.zeros(1) if part is None else part for part in found)]
+
+
+def _together(model: nn.Module, criterion: Criterion, examples: Examples) -> bool:
+    """Whether the tried examples have a gradient as one batch."""
+    with modes_kept(model), torch.random.fork_rng(), _put_back(criterion):
+        training_mode(model)
+        try:
+            return _moves(_alone(model, criterion, examples.inputs[:_TRIED], examples.targets[:_TRIED]))
+        except _CANNOT:
+            return False
+
+
+def _moves(found: list[Tensor]) -> bool:
+    """Whether a gradient, which follows the loss, is not zero."""
+    return any(bool(part.any()) for part in found[1:])
 
 
 def _differ(first: list[Tensor], again: list[Tensor]) -> bool:

@@ -1,4 +1,4 @@
-"""Losses and hooks that carry something from one example to the next are refused before anything is charged."""
+"""Losses and hooks that carry something to the next example, or compare examples, are refused before a charge."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from discreet.clipping.digests import state_digests
 from discreet.core.errors import UnsupportedModel
-from discreet.training.preflight.loss_memory import refuse_memory
+from discreet.training.preflight.loss_check import check_loss
 from discreet.training.preflight.random_rows import Examples
 
 FEATURES = 5
@@ -113,18 +113,18 @@ def test_a_buffer_of_the_loss_may_not_change_and_is_put_back(loss: Callable[[], 
     made = loss()
     before = state_digests(made)
     with pytest.raises(UnsupportedModel, match=r"a buffer or parameter of the loss .* changes"):
-        refuse_memory(model(), made, examples())
+        check_loss(model(), made, examples())
     assert state_digests(made) == before
 
 
 def test_what_only_large_examples_leave_is_found() -> None:
     with pytest.raises(UnsupportedModel, match="keeps state"):
-        refuse_memory(model(), Largest(), examples())
+        check_loss(model(), Largest(), examples())
 
 
 def test_a_hook_that_remembers_is_refused() -> None:
     with pytest.raises(UnsupportedModel, match="or a hook of the model, keeps state"):
-        refuse_memory(Hooked(), nn.CrossEntropyLoss(), examples())
+        check_loss(Hooked(), nn.CrossEntropyLoss(), examples())
 
 
 def fussy(output: Tensor, target: Tensor) -> Tensor:
@@ -141,6 +141,34 @@ def drawn(output: Tensor, target: Tensor) -> Tensor:
 def test_other_losses_are_let_pass_and_the_generator_is_left_as_it_was(loss: Callable[..., Tensor]) -> None:
     made = model()
     generator, digests = torch.get_rng_state(), state_digests(made)
-    refuse_memory(made, loss, examples())
+    check_loss(made, loss, examples())
     assert torch.equal(torch.get_rng_state(), generator)
     assert state_digests(made) == digests
+
+
+def contrastive(output: Tensor, target: Tensor) -> Tensor:
+    """Each row shall be nearer to itself than to the others of its batch."""
+    part = F.normalize(output, dim=-1)
+    return F.cross_entropy(part @ part.T / 0.1, torch.arange(len(part)))
+
+
+def in_row(output: Tensor, target: Tensor) -> Tensor:
+    """Halves of a row shall be near to one another."""
+    return (output[:, :1] - output[:, 1:2]).square().mean()
+
+
+def test_a_loss_that_only_compares_rows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModel, match=r"the loss \(contrastive\) compares the rows of a batch.*a pair"):
+        tiny_training(tmp_path, model=linear(), criterion=contrastive)
+
+
+def test_a_loss_within_a_row_is_let_pass() -> None:
+    check_loss(model(), in_row, examples())
+
+
+def test_a_model_without_any_gradient_yet_is_let_pass() -> None:
+    made = nn.Sequential(nn.Linear(FEATURES, 4), nn.Linear(4, CLASSES))
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.zero_()
+    check_loss(made, in_row, examples())
