@@ -82,6 +82,17 @@ class OnPublicRows(_Described):
     effects: tuple[Effect, ...] = Few
 
 
+class OfTexts(_Described):
+    """What a language model is for. `task`: its name in `discreet.language.TASKS`. `text` and `target`: the columns it
+    was trained on. `classes`: their names, in the order of the scores. `length`: the most tokens of a text."""
+
+    task: Text
+    text: Text | None = None
+    target: Text | None = None
+    classes: tuple[Text, ...] = Few
+    length: Annotated[int, Field(ge=1)] | None = None
+
+
 M = TypeVar("M", bound=_Described)
 
 

@@ -46,8 +46,12 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Predict new rows with a published model, once its files are found to be the certified ones.",
     ),
     "generate": (
-        "generate:generate",
+        "language.generate:generate",
         "Write texts with a published language model, once it is verified. They give away no more than the model.",
+    ),
+    "merge": (
+        "language.merge:merge",
+        "Write one model of published adapters and their base, as transformers loads it, once they are verified.",
     ),
     "export": (
         "export:export",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save
 
-from discreet.certificate.described import About
+from discreet.certificate.described import About, OfTexts
 from discreet.certificate.model_spec import ModelSpec, of_module
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
@@ -53,7 +54,8 @@ def publish_adapters(
     adapters = Adapters(name, revision, _config(inner, name, revision), _weights(inner))
     spec = spec or of_module(model)
     about = (spec.about or About()).model_copy(update={"base_model": name})
-    return publish(trained, folder, ModelSpec(**{**_fields(spec), "about": about}), adapters)
+    spec = replace(spec, about=about, language=spec.language or OfTexts(task=model.task.name))
+    return publish(trained, folder, spec, adapters)
 
 
 def _config(inner: Any, name: str, revision: str | None) -> bytes:
@@ -76,7 +78,3 @@ def _weights(inner: Any) -> bytes:
         raise InputError("adapters are published if they are the only ones of the model, under the name 'default'")
     state = peft.get_peft_model_state_dict(inner)
     return save({name: tensor.detach().cpu().contiguous() for name, tensor in state.items()})
-
-
-def _fields(spec: ModelSpec) -> dict[str, Any]:
-    return {name: getattr(spec, name) for name in ModelSpec.__dataclass_fields__}

@@ -56,7 +56,7 @@ def _of_scores(scores: Tensor, outputs: str | None) -> Answers:
     if outputs == "classes":
         shares = scores.softmax(dim=1).double().numpy()
         best = shares.argmax(axis=1)
-        return Answers({"class": pa.array(best), **_shares(shares, best, map(str, range(shares.shape[1])))}, 6)
+        return Answers({"class": pa.array(best), **shares_of(shares, best, map(str, range(shares.shape[1])))}, 6)
     rows = scores.reshape(len(scores), -1).double().numpy()
     return Answers({f"output_{place}": pa.array(column) for place, column in enumerate(rows.T)}, 9)
 
@@ -68,7 +68,7 @@ def _of_table(encoder: Encoder, found: Array, errors: Mapping[str, float]) -> An
         chosen = pa.array(
             [names[place] if said else None for place, said in zip(best, known, strict=True)], pa.string()
         )
-        return Answers({encoder.schema.target[0]: chosen, **_shares(found, best, names)}, 6)
+        return Answers({encoder.schema.target[0]: chosen, **shares_of(found, best, names)}, 6)
     columns = {name: pa.array(column) for name, column in zip(names, found.T, strict=True)}
     if encoder.task == "regression" and LEVEL in errors:
         low, high = encoder.range_of_target
@@ -77,7 +77,7 @@ def _of_table(encoder: Encoder, found: Array, errors: Mapping[str, float]) -> An
     return Answers(columns, 6 if encoder.task == "labels" else 9)
 
 
-def _shares(shares: Array, best: Array, names: Sequence[str] | map[str]) -> dict[str, pa.Array]:
+def shares_of(shares: Array, best: Array, names: Sequence[str] | map[str]) -> dict[str, pa.Array]:
     """The probability of the predicted class, and then of each class."""
     of_each = {f"p({name})": pa.array(column) for name, column in zip(names, shares.T, strict=True)}
     return {PROBABILITY: pa.array(shares[np.arange(len(shares)), best]), **of_each}

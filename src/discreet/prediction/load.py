@@ -147,6 +147,10 @@ def _certified(folder: Path, facts: dict[str, Any]) -> dict[str, bytes]:
 
 def _build(spec: ModelSpec, state: dict[str, Tensor]) -> nn.Module:
     """The named model. Its tensors are compared with the file before memory is allocated."""
+    if spec.language is not None:
+        raise InputError(
+            "this is a language model; name the folder of its base model: discreet predict DIR TEXTS --model BASE"
+        )
     if spec.model is None:
         raise InputError(
             f"this model is a module of its maker's own ({str(spec.module)[:80]}); build it and give it to "

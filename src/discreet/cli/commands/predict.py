@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
 from discreet.core.disk import write_output
 from discreet.core.errors import InputError, plain
+
+if TYPE_CHECKING:
+    from discreet.prediction.answers import Answers
 
 
 def predict(
@@ -24,6 +27,9 @@ def predict(
         Path | None, typer.Option("--out", help="Write a .csv or .parquet file instead of to the terminal.")
     ] = None,
     keep: Annotated[str, typer.Option("--keep", help="Columns of the table to copy beside the predictions: A,B.")] = "",
+    model: Annotated[
+        Path | None, typer.Option("--model", help="Of a language model: folder with the base model and its tokenizer.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file that --out names.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each row, a line each.")] = False,
 ) -> None:
@@ -38,7 +44,8 @@ def predict(
     parquet = out is not None and out.suffix.lower() in (".parquet", ".pq")
     if parquet and as_json:
         raise InputError("--json writes text; name a file that does not end in .parquet, or leave --json out")
-    said = answers(load(folder), data, [name.strip() for name in keep.split(",") if name.strip()])
+    kept = [name.strip() for name in keep.split(",") if name.strip()]
+    said = answers(load(folder), data, kept) if model is None else _of_texts(folder, model, data, kept)
     if out is not None and parquet:
         import pyarrow as pa
         import pyarrow.parquet as pa_parquet
@@ -50,6 +57,16 @@ def predict(
         _print(lines)
     else:
         _write(out, lambda file: file.writelines(f"{line}\n".encode() for line in lines))
+
+
+def _of_texts(folder: Path, model: Path, data: Path, keep: Sequence[str]) -> Answers:
+    """The classes of texts by a language model, once it is verified."""
+    from discreet.cli.loading import loading
+
+    with loading():
+        from discreet.jobs.language.text_predictions import predictions
+
+    return predictions(folder, model, data, keep)
 
 
 def _write(out: Path, write: Callable[[IO[bytes]], object]) -> None:

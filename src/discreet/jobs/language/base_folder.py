@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from discreet.core.disk import real
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
+from discreet.language import Task
 
 
 def checked_folder(folder: Path) -> Path:
@@ -32,6 +35,18 @@ def load_base(folder: Path, auto: str, what: str, **heads: Any) -> tuple[Any, An
             # a folder may be of any make: transformers raises what its parts raise
             why = (str(error).splitlines() or [type(error).__name__])[0]
             raise InputError(f"{found} cannot be loaded: {why}") from None
+
+
+def load_for(folder: Path, task: Task, classes: Sequence[str], what: str) -> tuple[Any, Any]:
+    """Tokenizer and model for a task. Weights that the folder lacks, those of a new head, are drawn from a public seed:
+    they are the same wherever the folder is loaded."""
+    heads = {"num_labels": len(classes)} if classes else {}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        tokenizer, model = load_base(folder, task.auto, what, **heads)
+    if classes and model.config.pad_token_id is None:
+        model.config.pad_token_id = tokenizer.pad_token_id or 0
+    return tokenizer, model
 
 
 @contextmanager

@@ -7,15 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 
-from discreet.certificate.files import MODEL, read_certificate
 from discreet.core import checks
-from discreet.core.errors import InputError, VerificationFailed
-from discreet.core.extras import extra
-from discreet.jobs.language.base_folder import load_base
-from discreet.language import TransformersModel, weights_digest
-from discreet.verification import verify
+from discreet.core.errors import InputError
+from discreet.jobs.language.published_texts import PublishedTexts
 
 _AT_ONCE = 16
 
@@ -35,20 +30,11 @@ class Writer:
 
         `VerificationFailed` unless the certificate supports its claim; `InputError` if the base is another model.
         """
-        if not (verdict := verify(folder, signed=False)).accepted:
-            raise VerificationFailed(f"{folder}: {verdict.summary}")
-        facts = read_certificate(folder)
-        tokenizer, model = load_base(base, "AutoModelForCausalLM", "discreet generate")
-        if "base" in facts:
-            if weights_digest(model) != facts["base"]["sha256"]:
-                raise InputError(f"{base} is not the model {facts['base']['name']!r} that these adapters belong to")
-            model = extra("peft", "hf", "discreet generate").PeftModel.from_pretrained(model, str(folder))
-        else:
-            try:
-                TransformersModel(model, "causal-lm").load_state_dict(load_file(folder / MODEL))
-            except RuntimeError:
-                raise InputError(f"{folder} does not hold a model of the kind in {base}") from None
-        return cls(tokenizer, model.eval(), facts["claim"]["epsilon"], facts["claim"]["delta"])
+        published = PublishedTexts.of(folder, base, "discreet generate")
+        if published.texts.task != "causal-lm":
+            raise InputError(f"{folder} holds a model for {published.texts.task}, which writes no texts")
+        claim = published.certificate["claim"]
+        return cls(published.tokenizer, published.inner, claim["epsilon"], claim["delta"])
 
     def write(self, prompt: str, rows: int, *, length: int, temperature: float, seed: int) -> list[str]:
         """So many texts that begin with the prompt, of `length` new tokens at most. The prompt is public."""

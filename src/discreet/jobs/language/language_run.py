@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from discreet.certificate.described import About
+from discreet.certificate.described import About, OfTexts
 from discreet.certificate.model_spec import of_module
 from discreet.core.adjacency import Unit
 from discreet.core.disk import real
@@ -18,7 +18,7 @@ from discreet.core.extras import extra
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.jobs.language import begun_options
-from discreet.jobs.language.base_folder import checked_folder, load_base
+from discreet.jobs.language.base_folder import checked_folder, load_for
 from discreet.jobs.language.language_facts import LanguageFacts, Settings
 from discreet.jobs.language.private_texts import read_rows, tokens_of
 from discreet.jobs.table_facts import TableFacts
@@ -193,7 +193,14 @@ class LanguageJob:
         } | asdict(self.settings)
 
     def _published(self, trained: Trained) -> Guarantee:
-        spec = replace(of_module(trained.model), about=self.about)
+        texts = OfTexts(
+            task=self.task.name,
+            text=self.table.wide.text,
+            target=self.table.target,
+            classes=tuple(self._classes()),
+            length=self._length,
+        )
+        spec = replace(of_module(trained.model), about=self.about, language=texts)
         if self.facts.lora is None:
             return publish(trained, self.target, spec)
         from discreet.integrations.adapter_publishing import publish_adapters
@@ -205,17 +212,18 @@ class LanguageJob:
 
     def _loaded(self, classes: Sequence[str]) -> tuple[Any, Any]:
         """The tokenizer, and the model with what will be trained of it. New weights are drawn from a public seed."""
-        heads = {"num_labels": len(classes)} if classes else {}
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            tokenizer, model = load_base(self._source(), self.task.auto, "--model", **heads)
-            if classes and model.config.pad_token_id is None:
-                model.config.pad_token_id = tokenizer.pad_token_id or 0
-            if self.facts.lora is not None:
+        tokenizer, model = load_for(self._source(), self.task, classes, "--model")
+        if self.facts.lora is not None:
+            with torch.random.fork_rng():
+                torch.manual_seed(0)
                 peft = extra("peft", "hf", "--lora")
                 wanted = {"r": self.facts.lora, "lora_alpha": 2 * self.facts.lora, "target_modules": "all-linear"}
                 model = peft.get_peft_model(model, peft.LoraConfig(task_type=self.task.peft, **wanted))
         return tokenizer, model
+
+    @property
+    def _length(self) -> int:
+        return self.facts.length or _LENGTH
 
     def _columns(self) -> list[str]:
         return [str(self.table.wide.text), *([] if self.table.target is None else [self.table.target])]
@@ -235,7 +243,7 @@ class LanguageJob:
 
     def _rows(self, rows: list[dict[str, Any]], tokenizer: Any, classes: list[str], padding: int) -> TransformersRows:
         """Rows of tokens, each made of its own text."""
-        length, text, target = self.facts.length or _LENGTH, str(self.table.wide.text), self.table.target
+        length, text, target = self._length, str(self.table.wide.text), self.table.target
         made: list[dict[str, Any]] = []
         for number, row in enumerate(rows):
             tokens: dict[str, Any] = tokens_of(tokenizer, row[text], length, ends=self.task.shifted)

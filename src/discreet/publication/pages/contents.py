@@ -53,6 +53,10 @@ def use_in_python(spec: ModelSpec) -> str:
 
 def use_on_command_line(spec: ModelSpec) -> str | None:
     """A command that predicts; None for a module that only its maker can build again."""
+    if spec.language is not None and spec.language.text is not None:
+        if spec.language.task == "classification":
+            return "discreet predict FOLDER new.csv --model BASE"
+        return 'discreet generate FOLDER --model BASE --prompt "The"'
     return None if spec.model is None else "discreet predict FOLDER new.csv"
 
 

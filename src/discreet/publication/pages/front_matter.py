@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from discreet.certificate.described import OfTexts
 from discreet.certificate.model_spec import ModelSpec
 
 _TASKS: Mapping[str, str] = {
@@ -21,17 +22,32 @@ _TASKS: Mapping[str, str] = {
 """Tasks by the library's names of data sets."""
 
 
+_LANGUAGE: Mapping[str, str] = {
+    "causal-lm": "text-generation",
+    "seq2seq": "text-generation",
+    "masked-lm": "fill-mask",
+    "token-classification": "token-classification",
+    "classification": "text-classification",
+    "regression": "text-classification",
+    "multi-label": "text-classification",
+    "image-classification": "image-classification",
+}
+"""Hugging Face's names of the tasks of `discreet.language`."""
+
+
 def front_matter(spec: ModelSpec, evaluation: Mapping[str, float]) -> str:
     """The YAML block without its fences. `evaluation`: the last metrics on data declared public; {} leaves the results
     out."""
     task = task_of(spec)
     base = None if spec.about is None else spec.about.base_model
-    facts: dict[str, Any] = (
-        {"library_name": "discreet"} if base is None else {"library_name": "peft", "base_model": base}
-    )
+    facts: dict[str, Any] = {"library_name": "discreet"}
+    if base is not None:
+        facts = {"library_name": "peft", "base_model": base, "base_model_relation": "adapter"}
     if task is not None:
         facts["pipeline_tag"] = task
     facts["tags"] = ["differential-privacy", "dp-sgd", "pytorch", "safetensors"]
+    if spec.language is not None:
+        facts["tags"].append("transformers")
     metrics = {name: float(value) for name, value in evaluation.items() if math.isfinite(value)}
     if metrics:
         facts["metrics"] = list(metrics)
@@ -41,6 +57,8 @@ def front_matter(spec: ModelSpec, evaluation: Mapping[str, float]) -> str:
 
 def task_of(spec: ModelSpec) -> str | None:
     """Hugging Face's name of the task; None if the folder does not tell."""
+    if spec.language is not None:
+        return language_task(spec.language)
     if spec.table is not None:
         columns = spec.table.get("schema", {}).get("columns", {}).values()
         wide = {"image", "text"} & {str(column.get("type")) for column in columns}
@@ -48,6 +66,11 @@ def task_of(spec: ModelSpec) -> str | None:
             return f"{wide.pop()}-classification" if spec.outputs == "classes" else None
         return "tabular-classification" if spec.outputs == "classes" else "tabular-regression"
     return _TASKS.get(spec.data or "")
+
+
+def language_task(texts: OfTexts) -> str | None:
+    """Hugging Face's name of the task of a language model."""
+    return _LANGUAGE.get(texts.task)
 
 
 def name_of(spec: ModelSpec) -> str:

@@ -1,0 +1,78 @@
+"""`discreet merge`: the adapters of a published folder, added to the weights of the base model.
+
+It is post-processing: whoever has the folder and the base model can do it again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from discreet.core.disk import real
+from discreet.core.errors import InputError
+from discreet.core.html import rounded_up
+from discreet.jobs.language.published_texts import PublishedTexts
+from discreet.publication.pages.front_matter import language_task
+
+PROOF = "proof"
+"""The folder below the merged model that holds the published one as it was."""
+
+
+def merge(folder: Path, base: Path, out: Path) -> PublishedTexts:
+    """Write a folder `out` that `from_pretrained` of `transformers` loads, with the tokenizer, a model card, and the
+    published folder below it.
+
+    `VerificationFailed` unless the certificate supports its claim; `InputError` if there are no adapters, if the base
+    is another model, or if `out` exists.
+    """
+    if real(out).exists():
+        raise InputError(f"{out} exists already; name another folder with --out")
+    published = PublishedTexts.of(folder, base, "discreet merge")
+    if not published.adapters:
+        raise InputError(f"{folder} holds a whole model and no adapters; there is nothing to merge")
+    try:
+        merged: Any = published.inner.merge_and_unload()
+    except (ValueError, NotImplementedError, AttributeError) as error:  # prompts have no weights to add to
+        raise InputError(f"these adapters cannot be merged: {error}") from None
+    if classes := published.texts.classes:
+        merged.config.id2label = dict(enumerate(classes))
+        merged.config.label2id = {name: place for place, name in enumerate(classes)}
+    half = real(out).with_name(out.name + ".part")
+    if half.exists():
+        raise InputError(f"{half} was left by a merge that was broken off; remove it")
+    merged.save_pretrained(half)
+    published.tokenizer.save_pretrained(half)
+    shutil.copytree(folder, half / PROOF)
+    (half / "README.md").write_text(card(published), encoding="utf-8")
+    half.rename(real(out))
+    return published
+
+
+def card(published: PublishedTexts) -> str:
+    """The model card of a merged model, with YAML front matter as Hugging Face reads it."""
+    facts, texts = published.certificate, published.texts
+    front: dict[str, Any] = {
+        "library_name": "transformers",
+        "base_model": facts["base"]["name"],
+        "base_model_relation": "finetune",
+        "pipeline_tag": language_task(texts),
+        "tags": ["differential-privacy", "dp-sgd", "pytorch", "safetensors"],
+    }
+    words = Environment(
+        loader=PackageLoader("discreet.publication.pages"), undefined=StrictUndefined, autoescape=False
+    ).get_template("merged.md.j2")
+    return words.render(
+        front_matter=yaml.safe_dump({name: value for name, value in front.items() if value}, sort_keys=False),
+        base=json.dumps(facts["base"]["name"]),
+        revision=facts["base"]["revision"],
+        base_digest=facts["base"]["sha256"],
+        digest=published.digest,
+        epsilon=rounded_up(facts["claim"]["epsilon"]),
+        delta=f"{facts['claim']['delta']:g}",
+        proof=PROOF,
+    )
