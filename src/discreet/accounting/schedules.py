@@ -14,6 +14,8 @@ counts epochs, or steps if the schedule says `per=step`, from 0.
 | power       | initial (1 + t)^rate, for Langevin steps (`methods.SGLD`)    | 0 < rate <= 10                  |
 | piecewise   | that of the last start at or before t                        | start=multiplier, from 0 on     |
 
+A schedule of your own is a function that `register` puts beside them.
+
 All take `every` (the multiplier changes only when t is a multiple of it) and `floor` (it never falls below).
 """
 
@@ -27,6 +29,7 @@ from enum import StrEnum
 
 from discreet.core import checks
 from discreet.core.errors import InputError
+from discreet.core.extras import plug_in
 
 GRID = 1e-4
 """`solve_rate` tries multiples of this, as the paper did (section V-B2)."""
@@ -35,6 +38,10 @@ _FASTEST = 100.0
 
 MOST_MULTIPLIERS, MOST_EPOCHS = 100_000, 1_000_000
 """A schedule with more different multipliers, or over more epochs or steps of its own, is refused."""
+
+
+Shape = Callable[["Schedule", int], float]
+"""The multiplier of a schedule at time t."""
 
 
 class Kind(StrEnum):
@@ -50,7 +57,7 @@ class Kind(StrEnum):
     PIECEWISE = "piecewise"
 
 
-_NEEDS: dict[Kind, set[str]] = {
+_NEEDS: dict[str, set[str]] = {
     Kind.UNIFORM: {"initial"},
     Kind.TIME: {"initial", "rate"},
     Kind.EXPONENTIAL: {"initial", "rate"},
@@ -60,10 +67,12 @@ _NEEDS: dict[Kind, set[str]] = {
     Kind.POWER: {"initial", "rate"},
     Kind.PIECEWISE: set(),
 }
-RATELESS = (Kind.UNIFORM, Kind.LINEAR, Kind.POWER, Kind.PIECEWISE)
+RATELESS: tuple[Kind, ...] = (Kind.UNIFORM, Kind.LINEAR, Kind.POWER, Kind.PIECEWISE)
 """Schedules for which `solve_rate` refuses: they have no rate, or their noise rises with it."""
 
 _ALL_TAKE = {"per", "every", "floor"}
+
+_ADDED: dict[str, Shape] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,7 @@ class Schedule:
     `pieces` are the (start, multiplier) pairs of a piecewise schedule, whose `initial` is the first multiplier.
     """
 
-    kind: Kind
+    kind: str
     initial: float
     rate: float | None = None
     period: int = 1
@@ -91,18 +100,18 @@ class Schedule:
         self._check_pieces()
         if self.rate is not None:
             object.__setattr__(self, "rate", checks.positive("schedule: rate", self.rate))
-            if self.kind is Kind.STEP and not self.rate < 1:
+            if self.kind == Kind.STEP and not self.rate < 1:
                 raise InputError(f"schedule: rate of a step schedule must be less than 1, got {self.rate!r}")
-            if self.kind is Kind.POWER and not self.rate <= 10:
+            if self.kind == Kind.POWER and not self.rate <= 10:
                 raise InputError(f"schedule: rate of a power schedule must be at most 10, got {self.rate!r}")
-        if self.kind is Kind.POLYNOMIAL and not 0 < self.end < self.initial:
+        if self.kind == Kind.POLYNOMIAL and not 0 < self.end < self.initial:
             raise InputError(f"schedule: end must be greater than 0 and less than initial, got {self.end!r}")
-        if self.kind is Kind.LINEAR and not 0 < self.end < math.inf:
+        if self.kind == Kind.LINEAR and not 0 < self.end < math.inf:
             raise InputError(f"schedule: end must be finite and greater than 0, got {self.end!r}")
 
     def _check_pieces(self) -> None:
         starts = [start for start, _ in self.pieces]
-        if (self.kind is Kind.PIECEWISE) != bool(starts) or (starts and starts[0] != 0):
+        if (self.kind == Kind.PIECEWISE) != bool(starts) or (starts and starts[0] != 0):
             raise InputError("schedule: a piecewise schedule needs start=multiplier pairs, the first at 0")
         if any(not low < high for low, high in itertools.pairwise(starts)):
             raise InputError(f"schedule: the starts of the pieces must rise, got {starts}")
@@ -114,11 +123,13 @@ class Schedule:
         return max(self.floor, self._shape(t - t % self.every))
 
     def _shape(self, t: int) -> float:
-        if self.kind is Kind.UNIFORM:
+        if self.kind in _ADDED:
+            return _ADDED[self.kind](self, t)
+        if self.kind == Kind.UNIFORM:
             return self.initial
-        if self.kind is Kind.PIECEWISE:
+        if self.kind == Kind.PIECEWISE:
             return next(noise for start, noise in reversed(self.pieces) if start <= t)
-        if self.kind is Kind.LINEAR:
+        if self.kind == Kind.LINEAR:
             return self.initial + (self.end - self.initial) * (min(t, self.period) / self.period)
         if self.rate is None:
             raise InputError("schedule: rate is missing; give rate=..., or let `calibrate` find it")
@@ -134,6 +145,7 @@ class Schedule:
             case Kind.POLYNOMIAL:
                 left = 1 - min(t, self.period) / self.period
                 return (self.initial - self.end) * float(left**self.rate) + self.end
+        raise InputError(f"schedule: unknown schedule {self.kind!r}")
 
     def phases(self, steps: int, sampling_rate: float) -> list[tuple[float, int]]:
         """Runs (multiplier, length) that make up `steps` steps; step i belongs to epoch floor(i x sampling rate)."""
@@ -174,15 +186,35 @@ class Schedule:
             return math.inf
 
 
+def register(name: str, *needs: str) -> Callable[[Shape], Shape]:
+    """A decorator that puts a schedule into the table: a function of the `Schedule`, whose fields are what users gave,
+    and t. `needs`: those of `initial`, `rate`, `period` and `end` that must be given.
+
+    Plans hold the multipliers that it returns, so it changes no claim and no verifier.
+    """
+    if name in _NEEDS:
+        raise InputError(f"there is a schedule {name!r} already; take another name")
+    if unknown := set(needs) - {"initial", "rate", "period", "end"}:
+        raise InputError(f"a schedule may need initial, rate, period and end, not {', '.join(sorted(unknown))}")
+
+    def put(shape: Shape) -> Shape:
+        _NEEDS[name], _ADDED[name] = {"initial", *needs}, shape
+        return shape
+
+    return put
+
+
 def parse(text: str, *, without_initial: bool = False) -> Schedule:
     """A schedule from `name:key=value,...`, for example `exponential:initial=10,rate=0.01`; the rate is optional.
 
     `without_initial`: the initial multiplier is optional too; a placeholder, to be replaced, stands for it.
     """
     name, _, rest = text.partition(":")
-    if name not in set(Kind):
-        raise InputError(f"--schedule: unknown schedule {name!r}; known: {', '.join(Kind)}")
-    kind = Kind(name)
+    if name not in _NEEDS:
+        plug_in("schedules")
+    if name not in _NEEDS:
+        raise InputError(f"--schedule: unknown schedule {name!r}; known: {', '.join(_NEEDS)}")
+    kind = name if name in _ADDED else Kind(name)
     given: dict[str, str] = {}
     for item in filter(None, rest.split(",")):
         key, equals, value = item.partition("=")
@@ -215,7 +247,7 @@ def epochs_within(schedule: Schedule, rho: float) -> int:
     The budget may be exceeded by a billionth, so that 100 epochs at 1 / 128 fit 0.78125 despite rounding.
     """
     rho = checks.positive("rho", rho)
-    if schedule.kind is Kind.UNIFORM:
+    if schedule.kind == Kind.UNIFORM:
         return int(rho * 2 * schedule.multiplier(0) ** 2 * (1 + 1e-9))
     spent = 0.0
     for t in range(MOST_EPOCHS):
@@ -234,9 +266,9 @@ def solve_rate(schedule: Schedule, fits: Callable[[Schedule, int], bool], epochs
     grids are tried. `InputError` if there is no such rate.
     """
     epochs = checks.count("epochs", epochs)
-    if schedule.kind in RATELESS:
+    if schedule.kind in RATELESS or schedule.kind in _ADDED:
         raise InputError(f"--schedule: a {schedule.kind} schedule has no rate to find; calibrate the noise instead")
-    falling = schedule.kind is Kind.STEP  # the smaller the rate of a step schedule, the faster it decays
+    falling = schedule.kind == Kind.STEP  # the smaller the rate of a step schedule, the faster it decays
 
     def at(rate: float) -> Schedule:
         return replace(schedule, rate=rate)

@@ -113,8 +113,7 @@ def certificate_fault(facts: dict[str, Any]) -> str | None:
     for text in texts(facts):
         if not text.isprintable():
             return f"the text {text[:80]!a} has characters that would change how other text is shown"
-    schema = json.loads(resources.files("discreet.certificate").joinpath(SCHEMA).read_text("utf-8"))
-    found = fault(facts, schema)
+    found = fault(facts, _schema())
     if found is not None:
         return found
     record = facts["ledger"]["entries"]
@@ -125,6 +124,17 @@ def certificate_fault(facts: dict[str, Any]) -> str | None:
     except InputError as error:
         return str(error)
     return None
+
+
+def plan_fault(plan: dict[str, Any]) -> str | None:
+    """The fault for which no verifier would read a plan, such as a sampler that is a plug-in; None if there is none."""
+    schema = _schema()
+    return fault(plan, schema["properties"]["plan"], schema, "plan")
+
+
+def _schema() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(resources.files("discreet.certificate").joinpath(SCHEMA).read_text("utf-8"))
+    return found
 
 
 def check_model(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:

@@ -1,4 +1,4 @@
-"""Packages that are not always installed, imported where they are used; and the versions of those that are."""
+"""Packages that are not always installed, imported where they are used; plug-ins; and versions."""
 
 from __future__ import annotations
 
@@ -17,6 +17,31 @@ def needs_whole(error: ModuleNotFoundError) -> str | None:
     if name not in WHOLE:
         return None
     return f"needs {name}, which discreet-core leaves out; install everything with pip install discreet"
+
+
+_PLUGGED_IN: set[str] = set()
+
+
+def plug_in(table: str) -> None:
+    """Import the plug-ins of a table, once: modules that installed packages name as entry points of the group
+    `discreet.TABLE` (samplers, clip_rules, schedules, optimizers), and that register themselves when they are imported.
+
+    `InputError` names the package of one that cannot be imported.
+    """
+    if table in _PLUGGED_IN:
+        return
+    _PLUGGED_IN.add(table)
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=f"discreet.{table}"):
+        try:
+            point.load()
+        except Exception as error:
+            package = "a package" if point.dist is None else f"the package {point.dist.name}"
+            raise InputError(
+                f"the plug-in {point.name!r} of {package} cannot be loaded ({type(error).__name__}: {error}); mend or "
+                "uninstall it"
+            ) from error
 
 
 def versions(*names: str) -> dict[str, str]:

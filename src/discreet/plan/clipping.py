@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from discreet.accounting.schedules import Schedule
 from discreet.core.errors import InputError
+from discreet.core.extras import plug_in
 from discreet.plan.clip_rules import CLIP_RULES, ClipRule, FlatClipping
 from discreet.plan.pydantic_base import explain
 
@@ -28,6 +29,7 @@ def _from_shortcut(value: object) -> object:
 if TYPE_CHECKING:
     Clipping = ClipRule
 else:
+    plug_in("clip_rules")
     Clipping = Annotated[
         Union[tuple(CLIP_RULES.values())],  # noqa: UP007
         Field(discriminator="kind"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Union
 
 from pydantic import Field
 
+from discreet.core.extras import plug_in
 from discreet.sampling import SAMPLERS, SamplingRecord
 from discreet.sampling.record import Count, Draw, Rate
 
@@ -15,4 +16,5 @@ if TYPE_CHECKING:
     Sampling = SamplingRecord
     """A record of any registered sampler."""
 else:
+    plug_in("samplers")
     Sampling = Annotated[Union[tuple(SAMPLERS.values())], Field(discriminator="kind")]  # noqa: UP007

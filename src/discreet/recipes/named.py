@@ -12,6 +12,7 @@ from pydantic import AfterValidator, model_validator
 from torch.optim import lr_scheduler
 
 from discreet.core.errors import InputError
+from discreet.core.extras import plug_in
 from discreet.methods import AGD, SGLD, DPAdamBC, DPDropout
 from discreet.plan.pydantic_base import Frozen
 
@@ -26,6 +27,7 @@ OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
     "agd": AGD,
     "rmsprop": torch.optim.RMSprop,
 }
+"""Optimizers by their names in recipes. A plug-in adds its own when it is imported."""
 
 SCHEDULERS: dict[str, type[lr_scheduler.LRScheduler]] = {
     "constant": lr_scheduler.ConstantLR,
@@ -75,6 +77,8 @@ def one_of(table: Mapping[str, object]) -> AfterValidator:
     """A validator that the table has the name."""
 
     def check(value: Named) -> Named:
+        if value.name not in table and table is OPTIMIZERS:
+            plug_in("optimizers")
         known(value.name, table)
         return value
 

@@ -25,7 +25,13 @@ from discreet.training.preflight.engine_check import Preflight, try_engines
 from discreet.training.preflight.engine_options import EngineOptions
 from discreet.training.preflight.model_check import admit
 from discreet.training.preflight.noise_check import noise_named, with_noise
-from discreet.training.preflight.plan_check import check_optimizer, check_plan, engine_for, parted
+from discreet.training.preflight.plan_check import (
+    check_optimizer,
+    check_plan,
+    engine_for,
+    parted,
+    warn_of_unverifiable,
+)
 from discreet.training.preflight.random_rows import Examples
 from discreet.training.preflight.watching import with_rows_apart
 from discreet.training.public.extra_rows import PublicSource, check_beside
@@ -109,6 +115,7 @@ def checked(
     preflight = with_noise(preflight, plan, model, clipping, noise)
 
     plan = plan.with_initial_state(combined_digest(declared[0]))
+    warn_of_unverifiable(plan)
     unit = random_unit(behind, data, classes, plan.rows_per_unit)
     return Checked(plan, parts, data, clipping, declared, copy, beside, preflight, front, noise, unit)
 

@@ -9,9 +9,11 @@ import typer
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
+from discreet.core.extras import plug_in
 from discreet.sampling import SAMPLERS, CyclicPoissonSampling, Draws, Options, PoissonSampling
 from discreet.sampling.record import LARGEST_WHOLE
 
+plug_in("samplers")
 _BY_OPTION = {record.OPTION: record for record in SAMPLERS.values()}
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
+from discreet.certificate.files import plan_fault
 from discreet.clipping import Criterion
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
@@ -22,6 +24,8 @@ from discreet.training.preflight.data_check import try_every_row
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.private_metrics.counts import check_countable
 from discreet.training.private_metrics.noisy_metrics import check_losses
+
+_log = logging.getLogger("discreet")
 
 
 def check_plan(
@@ -52,6 +56,13 @@ def check_plan(
         check_bought(plan.counts.event, plan.population, data)
         check_whole(steps_of(plan.counts.event)[0])
         check_countable(model, data)
+
+
+def warn_of_unverifiable(plan: Plan | AdaptivePlan) -> None:
+    """Warn before a run whose model cannot be published, as no verifier knows a part of its plan (a plug-in)."""
+    said = plan_fault(plan.model_dump(mode="json"))
+    if said is not None:
+        _log.warning("what this run trains cannot be published, as no verifier can check it: %s", said)
 
 
 def engine_for(plan: Plan | AdaptivePlan, engine: EngineOptions) -> EngineOptions:
