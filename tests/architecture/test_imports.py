@@ -62,7 +62,9 @@ ALLOWED: dict[str, set[str]] = {
         "accounting",
         "queries",
         "features",
-    },  # queries: which of several models is best is a private choice; features: how front ends are computed once
+        "certificate",
+    },  # queries: which of several models is best is a private choice; features: how front ends are computed once;
+    # certificate: a plan that its format does not know is said before the run not to be publishable
     "data": {"queries", "plan", "randomness", "accounting"},  # plan: how files of declared facts are read
     "certificate": set(),  # the format, which who writes and who checks have in common
     "publication": {
