@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -93,9 +94,12 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
             "shard": "replicate" if launched() else None,
             "scheduler": scheduler,
         }
+        options |= self._options
         if self.args.bf16:
-            options["engine"] = EngineOptions(autocast=torch.bfloat16)
-        training = Training(self._plan, model, self._loss, optimizer, rows, **options | self._options)
+            engine = options.get("engine", EngineOptions())
+            engine = EngineOptions(engine) if isinstance(engine, str) else engine
+            options["engine"] = replace(engine, autocast=torch.bfloat16)
+        training = Training(self._plan, model, self._loss, optimizer, rows, **options)
         published: Any = training.watch.published  # also if the run is broken off: the other one saw private rows
         self.model = self.model_wrapped = published.inner
         first = FirstStep(lambda: training.watch.published, optimizer)

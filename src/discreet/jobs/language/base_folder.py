@@ -31,6 +31,9 @@ def load_base(folder: Path, auto: str, what: str, **heads: Any) -> tuple[Any, An
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(found, local_files_only=True)
             return tokenizer, getattr(transformers, auto).from_pretrained(found, local_files_only=True, **heads)
+        except ImportError as error:  # weights that were quantised by a package that is not here
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            raise InputError(f"{found} needs a package that is not installed: {why}") from None
         except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError) as error:
             # a folder may be of any make: transformers raises what its parts raise
             why = (str(error).splitlines() or [type(error).__name__])[0]

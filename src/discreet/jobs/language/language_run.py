@@ -213,6 +213,8 @@ class LanguageJob:
     def _loaded(self, classes: Sequence[str]) -> tuple[Any, Any]:
         """The tokenizer, and the model with what will be trained of it. New weights are drawn from a public seed."""
         tokenizer, model = load_for(self._source(), self.task, classes, "--model")
+        if self.facts.lora is None and getattr(model, "is_quantized", False):
+            raise InputError(f"the weights of {self._source()} are quantised, and stay as they are; add --lora 8")
         if self.facts.lora is not None:
             with torch.random.fork_rng():
                 torch.manual_seed(0)
