@@ -219,17 +219,17 @@ def test_samplers_are_named_and_say_what_they_assume() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(sorted(NOISE_SAMPLERS)), st.integers(0, 3 * BLOCK), st.data())
-def test_a_part_of_a_release_has_the_noise_of_the_whole(name: str, n: int, data: st.DataObject) -> None:
-    """Any cut, bit for bit: each process draws its own share, and no two draw for the same number."""
-    start = data.draw(st.integers(0, n))
-    stop = data.draw(st.integers(start, n))
+def test_parts_of_a_release_have_the_noise_of_the_whole(name: str, n: int, data: st.DataObject) -> None:
+    """Any cuts, bit for bit: each process draws its own share, and no two draw for the same number."""
+    ends = sorted(data.draw(st.lists(st.integers(0, n), max_size=12)))
+    parts = list(zip(ends[::2], ends[1::2], strict=False))
     sampler, scale = NOISE_SAMPLERS[name], 2**40
     whole = sampler.draw(TestStream(1).substream(Purpose.NOISE, 5), n, scale)
-    part = sampler.draw_part(TestStream(1).substream(Purpose.NOISE, 5), n, scale, start, stop)
-    assert np.array_equal(part, whole[start:stop])
+    drawn = sampler.draw_parts(TestStream(1).substream(Purpose.NOISE, 5), n, scale, parts)
+    assert np.array_equal(drawn, np.concatenate([whole[:0], *(whole[start:stop] for start, stop in parts)]))
 
 
-@pytest.mark.parametrize("cut", [(-1, 3), (4, 3), (0, 11)])
-def test_a_part_lies_within_the_release(cut: tuple[int, int]) -> None:
-    with pytest.raises(InputError, match="begins and ends within them"):
-        NOISE_SAMPLERS["fast"].draw_part(TestStream(1).substream(Purpose.NOISE, 5), 10, 4, *cut)
+@pytest.mark.parametrize("parts", [[(-1, 3)], [(4, 3)], [(0, 11)], [(0, 4), (3, 6)], [(5, 6), (0, 4)]])
+def test_parts_lie_within_the_release_and_do_not_overlap(parts: list[tuple[int, int]]) -> None:
+    with pytest.raises(InputError, match="lie within them, one after the other"):
+        NOISE_SAMPLERS["fast"].draw_parts(TestStream(1).substream(Purpose.NOISE, 5), 10, 4, parts)

@@ -14,18 +14,14 @@ from discreet.core.events import Event, steps_of
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The numbers of a sum that one of several processes has: those from `start` on, of all that `shapes` counts, name
-    by name in order. `gathered` puts the shares of all processes together, shape (n,): a conversation of them all.
-    A share of NaN tells all that the sum cannot be used, and raises `PrivacyViolation` in all of them."""
+    """The numbers of a sum that one of several processes has: those of `parts`, pairs (first, after the last), one
+    after the other, of `size` in all. `handed_out` makes of the noisy ones, shape (n,), the tensors that this process
+    steps with: a conversation of all processes. A share of NaN tells them that the sum cannot be used, and raises
+    `PrivacyViolation` in all of them."""
 
-    start: int
-    shapes: Mapping[str, tuple[int, ...]]
-    gathered: Callable[[Array], Array]
-
-    @property
-    def size(self) -> int:
-        """How many numbers the whole sum has."""
-        return sum(math.prod(shape) for shape in self.shapes.values())
+    parts: tuple[tuple[int, int], ...]
+    size: int
+    handed_out: Callable[[Array], Mapping[str, Array]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
@@ -21,7 +22,9 @@ from discreet.core.events.event_json import to_json
 from discreet.core.processes import refuse_several_processes
 from discreet.core.release import Receipt
 from discreet.distributed.lanes import Lanes
+from discreet.distributed.lockstep import Lockstep
 from discreet.distributed.ranks import Ranks, refuse_failures
+from discreet.distributed.sharded_sums import ShardedSums
 from discreet.distributed.whole_sums import FineGrid, WholeSums, shapes_of
 
 T = TypeVar("T")
@@ -35,11 +38,14 @@ class Team:
     """The processes that take the steps of a run together, and the lanes that they share out.
 
     Without `lanes` the run is one process, which adds floating-point numbers. Otherwise every process has the model,
-    the plan and the data; each computes the lanes of its own, and all make the same release.
+    the plan and the data; each computes the lanes of its own, and all make the same release. `sharded`: each keeps a
+    part of the weights only, while steps are taken.
     """
 
-    def __init__(self, ranks: Ranks | None = None, lanes: int | None = None) -> None:
-        self.ranks = ranks or Ranks()
+    def __init__(self, ranks: Ranks | None = None, lanes: int | None = None, *, sharded: bool = False) -> None:
+        self.ranks, self.sharded = ranks or Ranks(), sharded
+        self.lockstep: Lockstep | None = None
+        self.settings: Callable[[], str] = str
         self.lanes = None if lanes is None else Lanes(lanes, self.ranks.rank, self.ranks.size)
         self._due = self._told = False
 
@@ -51,10 +57,13 @@ class Team:
                 raise InputError('lanes are parts of a batch that processes share; give shard="replicate" with them')
             refuse_several_processes()
             return cls()
-        if shard != "replicate":
-            raise InputError(f'shard must be "replicate" (every process has the whole model) or None, got {shard!r}')
+        if shard not in ("replicate", "fully"):
+            raise InputError(
+                'shard must be "replicate" (every process has the whole model), "fully" (each keeps a part of it) or '
+                f"None, got {shard!r}"
+            )
         ranks = Ranks.joined()
-        return cls(ranks, ranks.size if lanes is None else checks.count("lanes", lanes))
+        return cls(ranks, ranks.size if lanes is None else checks.count("lanes", lanes), sharded=shard == "fully")
 
     def keep_lanes(self, record: Mapping[str, Any], given: int | None) -> None:
         """Take the lanes of a run that is resumed, from the `record` of its first attempt (empty if there is none).
@@ -108,11 +117,15 @@ class Team:
         """
         if self.ranks.size == 1:
             return
-        parts = [] if answer is None else [answer[name].detach().cpu().reshape(-1).double() for name in sorted(answer)]
-        own = torch.cat(parts).numpy() if parts else np.zeros(0)
-        first = np.frombuffer(self.ranks.bytes_from_first(own.tobytes() if self.first else None))
-        far = len(first) != len(own) or not float(np.linalg.norm(own - first)) <= 2 * (error or 0.0)
-        if any(self.ranks.all_facts("the gradient of a random unit", far)):
+        purpose = "the gradient of a random unit"
+        names = self.ranks.from_first(purpose, lambda: None if answer is None else sorted(answer))
+        squares, same = 0.0, names == (None if answer is None else sorted(answer))
+        for name in names or ():
+            own = (answer or {}).get(name, torch.zeros(0)).detach().cpu().reshape(-1).double().numpy()
+            first = np.frombuffer(self.ranks.bytes_from_first(own.tobytes() if self.first else None))
+            same = same and len(first) == len(own)
+            squares += float(np.square(own - first).sum()) if same else 0.0
+        if any(self.ranks.all_facts(purpose, not (same and math.sqrt(squares) <= 2 * (error or 0.0)))):
             raise PrivacyViolation(
                 "the processes of the run compute different gradients of the same random row; give all of them the "
                 "same model, loss and kind of machine. Nothing was charged for a further step"
@@ -147,6 +160,34 @@ class Team:
             raise
         self._due = False
 
+    def in_step(self, do: Callable[[], T]) -> T:
+        """`do()` in every process, which takes passes over a sharded model; if it fails in one, it fails in all."""
+        assert self.lockstep is not None
+        with self.step():
+            found = do()
+            self.lockstep.settle()
+        return found
+
+    def tried(self, do: Callable[[], T]) -> T:
+        """`do()` in every process, which runs the model on public rows."""
+        if self.lockstep is None:
+            return self.together("the gradient of a random unit", do)
+        return self.in_step(do)
+
+    def wanted(self, what: str) -> list[str]:
+        """What each process wants to do next in a step; raises the failure of one that has failed."""
+        due, self._due = self._due, False
+        told = self.ranks.all_facts(_STEP, [None, what])
+        self._told = True  # all raise alike
+        refuse_failures([one[0] for one in told])
+        self._told, self._due = False, due
+        return [str(one[1]) for one in told]
+
+    def hold(self, *, within: bool) -> None:
+        """Note that the others wait within an exchange of tensors, where they do not hear of a failure; or do no
+        longer."""
+        self._due = self.ranks.size > 1 and not within
+
     def sums(
         self,
         parameters: Mapping[str, Tensor],
@@ -154,19 +195,22 @@ class Team:
         clip: Clip,
         largest_batch: int,
         units: int,
-    ) -> Accumulator | WholeSums:
+    ) -> Accumulator | WholeSums | ShardedSums:
         """The sum of a step whose chunks have at most `units` units."""
         if self.lanes is None:
             return Accumulator(parameters, clip.bit > 0)
         chunks = self.lanes.most_chunks(largest_batch, units)
-        return WholeSums(FineGrid.of(shapes_of(parameters, clip), engine, clip, largest_batch, chunks), self.ranks)
+        if self.lockstep is None:
+            return WholeSums(FineGrid.of(shapes_of(parameters, clip), engine, clip, largest_batch, chunks), self.ranks)
+        grid = FineGrid.of(self.lockstep.shards.shapes, engine, clip, largest_batch, chunks)
+        return ShardedSums(grid, self.ranks, self.lockstep)
 
     def check_step(
         self,
         receipt: Receipt,
         clip: Clip,
         parameters: Mapping[str, Tensor],
-        sums: Accumulator | WholeSums,
+        sums: Accumulator | WholeSums | ShardedSums,
         drawn: IntArray,
         added: int,
         mode: str | None,
@@ -176,7 +220,8 @@ class Team:
         computed), and no sum is unusable. No message depends on a row or on the size of the batch."""
         if isinstance(sums, Accumulator):
             return
-        weights = digest_of(parameters)
+        sums.settle()
+        weights = digest_of(parameters) if self.lockstep is None else self.settings()  # each has weights of its own
         step = [receipt.run, receipt.attempt, receipt.position, to_json(receipt.event)]
         units = hashlib.sha256(np.ascontiguousarray(drawn).tobytes()).hexdigest()
         scales = None if clip.scales is None else digest_of(clip.scales)

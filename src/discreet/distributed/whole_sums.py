@@ -37,7 +37,9 @@ _MORE, _MOST = 6, 10
 _BITS = 62
 """Multiples of the fine grid stay below 2^62."""
 
-_SHARE = "share"
+SHARE = "share"
+
+NOT_ON_GRID = "the sum of one process is not on its grid; nothing was released for this step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,34 +85,17 @@ def _bits_left(clip: Clip, largest_batch: int, error: float) -> int:
     return left
 
 
-class WholeSums:
-    """The sum over the chunks of one process, and with those of the others the sum of a step: `clipping.Accumulator` of
-    several processes.
+class SumsOnGrid:
+    """What sums in whole numbers have in common, however the processes share them.
 
     `unusable`: how many numbers of chunks were not finite or did not fit the grid. They were left out, so the sum of
     the step must not be used.
     """
 
-    def __init__(self, grid: FineGrid, ranks: Ranks) -> None:
-        self._grid, self._ranks = grid, ranks
-        self._each = -(-self.size // ranks.size)
-        self._multiples: IntArray = np.zeros(self._each * ranks.size, np.int64)
-        self._places: dict[str, slice] = {}
-        start = 0
-        for name, shape in grid.shapes.items():
-            self._places[name] = slice(start, start + math.prod(shape))
-            start += math.prod(shape)
+    def __init__(self, grid: FineGrid) -> None:
         self.unusable = 0
+        self._grid = grid
         self._handed_over = False
-
-    def add(self, sums: Mapping[str, Tensor]) -> None:
-        """Add the clipped sums of one chunk, rounded to the fine grid."""
-        least, fine = 2.0**_BITS, self._grid.fine
-        for name, place in self._places.items():
-            values = np.ascontiguousarray(sums[name].detach().cpu().numpy()).reshape(-1)
-            if values.dtype != np.float32:
-                values = values.astype(np.float64, copy=False)
-            self.unusable += compiled().add_multiples(values, self._multiples[place], fine, least)
 
     @property
     def public(self) -> list[float]:
@@ -130,32 +115,68 @@ class WholeSums:
             )
         return self._grid.sensitivity
 
-    def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
-        """The share of this process in the sum over all, on the grid, with the sensitivity of the whole. It can be
-        taken once. All processes exchange their sums here."""
+    def settle(self) -> None:
+        """Let the other processes finish what they compute, where they need this one for it."""
+
+    def _hand_over(self) -> None:
         if self._handed_over:
             raise PrivacyViolation("the sum of a batch was asked for twice")
         self._handed_over = True
-        sensitivity = self.sensitivity(engine, clip, largest_batch)
-        share = self._ranks.added_share(torch.from_numpy(self._multiples), self._each).numpy()
-        start = self._ranks.rank * self._each
-        own = share[: max(0, min(self._each, self.size - start))]
-        compiled().folded(own, self._grid.fold, self._grid.grid)
-        values = own.view(np.float64)  # exact below 2^52 steps of the grid; the mechanism refuses more
-        return ClippedSum(
-            {_SHARE: values}, sensitivity, self._grid.grid, Share(min(start, self.size), self._grid.shapes, self._whole)
-        )
 
-    def _whole(self, share: Array) -> Array:
-        """The shares of all processes, shape (size,)."""
+    def _multiples(self, values: Tensor, into: IntArray) -> None:
+        """Add a chunk's clipped sum to whole numbers, rounded to the fine grid."""
+        flat = np.ascontiguousarray(values.detach().cpu().numpy()).reshape(-1)
+        if flat.dtype != np.float32:
+            flat = flat.astype(np.float64, copy=False)
+        self.unusable += compiled().add_multiples(flat, into, self._grid.fine, 2.0**_BITS)
+
+    def _folded(self, own: IntArray) -> Array:
+        """The sum of all processes on the grid of the step, in the memory of its multiples."""
+        compiled().folded(own, self._grid.fold, self._grid.grid)
+        return own.view(np.float64)  # exact below 2^52 steps of the grid; the mechanism refuses more
+
+
+class WholeSums(SumsOnGrid):
+    """The sum over the chunks of one process, and with those of the others the sum of a step: `clipping.Accumulator` of
+    several processes."""
+
+    def __init__(self, grid: FineGrid, ranks: Ranks) -> None:
+        super().__init__(grid)
+        self._ranks = ranks
+        self._each = -(-self.size // ranks.size)
+        self._total: IntArray = np.zeros(self._each * ranks.size, np.int64)
+        self._places: dict[str, slice] = {}
+        start = 0
+        for name, shape in grid.shapes.items():
+            self._places[name] = slice(start, start + math.prod(shape))
+            start += math.prod(shape)
+
+    def add(self, sums: Mapping[str, Tensor]) -> None:
+        """Add the clipped sums of one chunk, rounded to the fine grid."""
+        for name, place in self._places.items():
+            self._multiples(sums[name], self._total[place])
+
+    def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
+        """The share of this process in the sum over all, on the grid, with the sensitivity of the whole. It can be
+        taken once. All processes exchange their sums here."""
+        self._hand_over()
+        sensitivity = self.sensitivity(engine, clip, largest_batch)
+        share = self._ranks.added_share(torch.from_numpy(self._total), self._each).numpy()
+        start = min(self._ranks.rank * self._each, self.size)
+        values = self._folded(share[: min(self._each, self.size - start)])
+        parts = ((start, start + len(values)),)
+        return ClippedSum({SHARE: values}, sensitivity, self._grid.grid, Share(parts, self.size, self._handed_out))
+
+    def _handed_out(self, share: Array) -> dict[str, Array]:
+        """The shares of all processes, put together: every tensor whole."""
         padded = share
         if len(share) < self._each:
             padded = np.zeros(self._each, share.dtype)
             padded[: len(share)] = share
         whole = self._ranks.gathered(torch.from_numpy(padded), self._each).numpy()
         if np.isnan(whole[:: self._each]).any():
-            raise PrivacyViolation("the sum of one process is not on its grid; nothing was released for this step")
-        return whole[: self.size]
+            raise PrivacyViolation(NOT_ON_GRID)
+        return {name: whole[place].reshape(self._grid.shapes[name]) for name, place in self._places.items()}
 
 
 def shapes_of(parameters: Mapping[str, Tensor], clip: Clip) -> dict[str, tuple[int, ...]]:

@@ -66,8 +66,7 @@ def _share_of_release(
     total: ClippedSum, share: Share, receipt: Receipt, stream: Stream, sampler: RoundedSampler
 ) -> Release:
     (values,) = (_in_order(part) for part in total.tensors.values())
-    part = share.start, share.start + values.size
-    noise = draw_noise(receipt, stream, sampler, share.size, total.sensitivity, total.grid, part)
+    noise = draw_noise(receipt, stream, sampler, share.size, total.sensitivity, total.grid, share.parts)
     wrong = compiled().add_noise(values, noise, total.grid)
     noisy = noise.view(np.float64)
     if wrong:
@@ -76,7 +75,8 @@ def _share_of_release(
 
 
 def gathered(release: Release, divisor: float, *, narrow: bool) -> tuple[Release, float]:
-    """The whole of a release that several processes share, and what is left to divide it by; as it is without a share.
+    """What this process steps with of a release that several share, and what is left to divide it by; as it is without
+    a share.
 
     `narrow`: divide before the shares are put together, and round to single precision, as an optimizer of such weights
     gets it: half as much to send. `PrivacyViolation` in all processes if a sum was not on its grid in one of them.
@@ -86,13 +86,7 @@ def gathered(release: Release, divisor: float, *, narrow: bool) -> tuple[Release
     (values,) = release.tensors.values()
     if narrow:
         values = np.divide(values, divisor, out=np.empty(values.shape, np.float32), casting="same_kind")
-    whole = release.share.gathered(values)
-    tensors, start = {}, 0
-    for name, shape in sorted(release.share.shapes.items()):
-        stop = start + math.prod(shape)
-        tensors[name] = whole[start:stop].reshape(shape)
-        start = stop
-    return replace(release, tensors=tensors, share=None), 1.0 if narrow else divisor
+    return replace(release, tensors=release.share.handed_out(values), share=None), 1.0 if narrow else divisor
 
 
 def _in_order(values: Array) -> Array:

@@ -8,7 +8,7 @@ stream and the bits are the same either way.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,13 +34,15 @@ def draw_noise(
     size: int,
     sensitivity: float,
     grid: float,
-    part: tuple[int, int] | None = None,
+    parts: Sequence[tuple[int, int]] | None = None,
 ) -> IntArray:
     """`size` rounded Gaussians, in units of `grid`, of standard deviation >= `noise_multiplier x sensitivity`, from the
-    sub-stream (noise, receipt.position). With `part` = (start, stop) only these of them, with the same bits."""
+    sub-stream (noise, receipt.position). With `parts`, pairs (start, stop), only these of them, with the same bits."""
     scale = math.ceil(noise_multiplier(receipt.release) * sensitivity / grid * (1 + 2.0**-50))
     substream = stream.substream(Purpose.NOISE, receipt.position)
-    return sampler.draw(substream, size, scale) if part is None else sampler.draw_part(substream, size, scale, *part)
+    if parts is None:
+        return sampler.draw(substream, size, scale)
+    return sampler.draw_parts(substream, size, scale, parts)
 
 
 @dataclass(frozen=True, slots=True)

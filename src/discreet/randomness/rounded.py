@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -36,16 +36,34 @@ class RoundedSampler:
     block_words: int = 1
     """Words of the sub-stream that are set aside for so many numbers."""
 
-    def draw_part(self, substream: Substream, n: int, scale: int, start: int, stop: int) -> Integers:
-        """The numbers `start` .. `stop` - 1 of `draw(substream, n, scale)`, bit for bit, for the price of the blocks
-        that they lie in; shape (stop - start,). Nothing more can be drawn from `substream`. `InputError` unless
-        0 <= start <= stop <= n."""
-        if not 0 <= start <= stop <= n:
-            raise InputError(f"a part of {n} numbers begins and ends within them, got {start} to {stop}")
-        first, after = start // self.block, -(-stop // self.block)
-        substream.part(first * self.block_words)
-        drawn = self.draw(substream, max(0, min(n, after * self.block) - first * self.block), scale)
-        return drawn[start - first * self.block : stop - first * self.block]
+    def draw_parts(self, substream: Substream, n: int, scale: int, parts: Sequence[tuple[int, int]]) -> Integers:
+        """The numbers `start` .. `stop` - 1 of `draw(substream, n, scale)` for each of the `parts` (start, stop), one
+        after the other, bit for bit, for the price of the blocks that they lie in. Nothing more can be drawn from
+        `substream`. `InputError` unless the parts follow each other within 0 .. n."""
+        ends = [0, *(place for part in parts for place in part), n]
+        if ends != sorted(ends):
+            raise InputError(f"parts of {n} numbers lie within them, one after the other, got {list(parts)}")
+        found, at = [], 0
+        for first, after, held in self._runs(parts):
+            substream.part((first - at) * self.block_words)
+            at = after
+            words = substream.part((after - first) * self.block_words)
+            drawn = self.draw(words, min(n, after * self.block) - first * self.block, scale)
+            found += [drawn[start - first * self.block : stop - first * self.block] for start, stop in held]
+        return found[0] if len(found) == 1 else np.concatenate(found or [np.zeros(0, np.int64)])
+
+    def _runs(self, parts: Sequence[tuple[int, int]]) -> list[tuple[int, int, list[tuple[int, int]]]]:
+        """The blocks that parts lie in, from the first to after the last, with these parts: no block is in two runs."""
+        runs: list[tuple[int, int, list[tuple[int, int]]]] = []
+        for start, stop in parts:
+            if start == stop:
+                continue
+            first, after, held = start // self.block, -(-stop // self.block), [(start, stop)]
+            if runs and first <= runs[-1][1]:
+                begun, _, before = runs.pop()
+                first, held = begun, before + held
+            runs.append((first, after, held))
+        return runs
 
 
 def fast_rounded_normals(substream: Substream, n: int, scale: int) -> Integers:

@@ -70,9 +70,9 @@ def checked(
     optimizer: torch.optim.Optimizer,
     rows: tuple[object, object, object],
     public: PublicData,
-    engine: EngineOptions,
     geometry: Geometry | None,
     scheduler: LRScheduler | None,
+    engine: EngineOptions,
 ) -> Checked:
     """Check everything before a run, so that no mistake costs privacy. `rows`: data, units and names, as given.
 

@@ -30,10 +30,19 @@ class Guard:
 
     Torch does not count writes through `.data`. So private parameters are compared bit by bit with a copy made after
     the last release; everything else is compared with its declared digest before the model is evaluated or published.
+
+    `pieces`: where several processes share out the private parameters, what this one has of them, which is compared in
+    their place.
     """
 
-    def __init__(self, model: nn.Module, initial: Mapping[str, str], hidden: Mapping[str, str]) -> None:
-        self._model, self._initial, self._hidden = model, initial, hidden
+    def __init__(
+        self,
+        model: nn.Module,
+        initial: Mapping[str, str],
+        hidden: Mapping[str, str],
+        pieces: Mapping[str, nn.Parameter] | None = None,
+    ) -> None:
+        self._model, self._initial, self._hidden, self._pieces = model, initial, hidden, pieces
         self._frozen = frozen_norms(model)
         private, self._private, self._other = self._look()
         self._values = {name: one.detach().clone() for name, one in private.items()}
@@ -70,7 +79,7 @@ class Guard:
 
     def check_values(self) -> None:
         """Refuse private parameters that differ in any bit from the result of the last release."""
-        self._compare(private_parameters(self._model))
+        self._compare(private_parameters(self._model) if self._pieces is None else self._pieces)
 
     def _compare(self, private: Mapping[str, nn.Parameter]) -> None:
         for name, parameter in private.items():
@@ -88,6 +97,7 @@ class Guard:
                 other[name] = id(parameter), parameter._version
         for name, buffer in self._model.named_buffers():
             other[name] = id(buffer), buffer._version
+        private = private if self._pieces is None else dict(self._pieces)
         return private, {name: (id(one), one._version) for name, one in private.items()}, other
 
 

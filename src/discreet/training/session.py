@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
 
-from torch import Tensor, nn
+from torch import nn
 
 from discreet.core.errors import InputError
 from discreet.core.guarantee import ExPost
@@ -138,13 +138,10 @@ class Session:
 
     def _reserve(self) -> None:
         if self.ended is None:
-            answer = self._run.team.together("the check before a charge", self._before_a_charge)
-            self._run.team.compare(answer, self._run.engine.error)
+            team = self._run.team
+            team.together("the check before a charge", self.check)
+            team.compare(team.tried(self._run.probe.repeat), self._run.engine.error)
         self._charged.reserve()
-
-    def _before_a_charge(self) -> Mapping[str, Tensor] | None:
-        self.check()
-        return self._run.probe.repeat()
 
     def _choose_step_size(self) -> None:
         """With a line search: choose the step size along the released gradient; it was charged with the step."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,17 +41,18 @@ from discreet.training.public.extra_rows import PublicBatches
 from discreet.training.public.monitor import Watch, every_so_often
 from discreet.training.public.public_data import PublicData
 from discreet.training.run.agreement import agreed
-from discreet.training.run.attempt import begun, opened
+from discreet.training.run.attempt import begun, opened, record_for_all
 from discreet.training.run.charges import Charges
 from discreet.training.run.checkpoint import read_checkpoint, save_checkpoint
 from discreet.training.run.ingredients import Ingredients
-from discreet.training.run.opening import Opened, record_of, with_slack_of
+from discreet.training.run.opening import Opened, with_slack_of
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
 from discreet.training.run.saved_state import SavedState
 from discreet.training.run.signals import stop_requests, stopped
 from discreet.training.run.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.session import Session
+from discreet.training.sharded.sharded_run import ShardedRun, shardable
 from discreet.training.step import Run
 from discreet.training.unit_failures import FailureProbe
 
@@ -71,9 +72,9 @@ class Training:
       assumption on rounding; "reference" for debugging; or `EngineOptions`. `preflight.line` says which, and how it and
       the noise were checked; it is logged (logger "discreet", INFO) when a session is opened.
     - `geometry`: the source of the scales of ellipsoid or box clipping (`clipping.geometry`). Public.
-    - `scheduler`: stepped after every step. `averaging`: evaluate and publish the average of iterates, not the last.
-    - `shard`: "replicate" if several processes (torchrun) take the steps together, each with the whole model and all of
-      the data. All of them run the same program; the first charges, writes and publishes (docs/distributed.md).
+    - `scheduler`: stepped after every step. `averaging`: publish the average of iterates, not the last.
+    - `shard`: several processes (torchrun) take the steps together and run the same program (docs/distributed.md).
+      "replicate": each has the whole model; "fully": each keeps a part of it.
 
     Everything is checked here (`training.checklist`), so a mistake costs no privacy: nothing is charged before the
     first step.
@@ -106,12 +107,11 @@ class Training:
             first = self.team.told("the run so far", lambda: dict(first_attempt(where.folder)))
             self.team.keep_lanes(first, where.lanes)
             how = as_started(how, first)
+        how = shardable(self.team, how, plan, model, optimizer, declared, averaging)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         rows, shared = (data, units, ids), (self.team, plan, how, randomness_of(where.stream))
-        found = agreed(
-            *shared,
-            lambda how: checked(plan, model, criterion, optimizer, rows, declared, how, geometry, scheduler),
-        )
+        given = plan, model, criterion, optimizer, rows, declared, geometry, scheduler
+        found = agreed(*shared, partial(checked, *given))
         self.plan, self.data, self.clipping, self.copy = found.plan, found.data, found.clipping, found.copy
         self.preflight, self.engine, self.noise = found.preflight, found.preflight.engine, found.noise
         self._checked, self._where = found, where
@@ -122,6 +122,7 @@ class Training:
         filter_of(self.plan, len(self.data), self._kept)  # an error now, not after a charge
         self.watch = Watch(found.copy, declared, averaging, found.front, self.team)
         self._state = SavedState(model, optimizer, scheduler, self.clipping, self.watch)
+        self._shared_out = ShardedRun(self.team, model, optimizer)
 
     @property
     def rehearsal(self) -> Preflight:
@@ -158,6 +159,7 @@ class Training:
         """A session whose charges are in `ledger`; `session` opens one with its own run."""
         watch, asked, parameters = self.watch, (self.watch.asked, self.copy.criterion), private_parameters(self.model)
         chunk, noise, front, parts = self.preflight.chunk, self.noise, self._checked.front, self._checked.parts
+        searched = self.plan, self.model, self.criterion, self.optimizer
         training_mode(self.model)
         model = front.behind(self.model)
         working = Run(
@@ -179,6 +181,8 @@ class Training:
             ahead=self.team.lanes is None and any(one.device.type != "cpu" for one in parameters.values()),
             team=self.team,
         )
+        working, checked = self._shared_out.begin(working, self._checked, self.made_of.engine, self.criterion)
+        self.engine, self.preflight, self._checked = working.engine, checked.preflight, checked
         return Session(
             working,
             ledger,
@@ -189,10 +193,7 @@ class Training:
             progress=self._state.progress,
             metrics=watch.validated,
             released=watch.released,
-            search=search_of(
-                *(self.plan, self.model, self.criterion, self.optimizer, self.data),
-                *(self.engine, chunk, self.copy),
-            ),
+            search=search_of(*searched, self.data, self.engine, chunk, self.copy),
         )
 
     def run(
@@ -254,7 +255,7 @@ class Training:
         """Write a checkpoint of all releases so far. Like `result` it refuses a model that anything but releases
         changed."""
         self.team.together("a checkpoint", session.check)
-        state = session.run, session.position, session.control.progress
+        state = session.run, session.position, session.control.progress, self._shared_out.state()
         write = partial(save_checkpoint, self.folder.checkpoint)
         self.team.told("a checkpoint", lambda: write(self._state.checkpoint(*state)))
 
@@ -262,10 +263,10 @@ class Training:
         """The trained model of a session, for `publish`, even before its last step; refused if anything but releases
         changed it."""
         self.team.together("the result", session.check)
+        self._shared_out.end()
         self.team.together("the result", lambda: check_unchanged(self.model, *self._checked.declared))
-        facts = session.ledger.where, session.run, session.position
-        entries = self.team.told("the record of the run", lambda: [asdict(entry) for entry in record_of(*facts)])
-        return self.trained(tuple(Entry(**entry) for entry in entries), ended=session.ended)
+        entries = record_for_all(self.team, session.ledger.where, session.run, session.position)
+        return self.trained(entries, ended=session.ended)
 
     def trained(self, entries: tuple[Entry, ...], ended: str | None = None) -> Trained:
         """The result of a run whose ledger entries are `entries`."""
@@ -290,10 +291,9 @@ class Training:
     @property
     def mechanism(self) -> Mechanism:
         """How the plan is carried out."""
-        engine, noise = self.engine, self.noise
-        assumptions = (noise.assumption, engine.assumption)
-        how = engine.name, engine.float_bits, noise.name, randomness_of(self._where.stream)
-        return Mechanism(*how, assumptions, self.team.lane_count)
+        engine, noise, randomness = self.engine, self.noise, randomness_of(self._where.stream)
+        assumptions = noise.assumption, engine.assumption
+        return Mechanism(engine.name, engine.float_bits, noise.name, randomness, assumptions, self.team.lane_count)
 
     def _start_attempt(self, opened: Opened) -> int:
         return opened.ledger.start_attempt(opened.run, self.plan.fingerprint(), self.mechanism.as_dict())

@@ -21,8 +21,6 @@ from discreet.core.errors import InputError
 from discreet.data import PrivateData
 from discreet.training.preflight.random_rows import Examples, random_rows
 
-_CLIP = Clip(1.0, 2.0**-30)
-
 
 def random_unit(model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int) -> Examples | None:
     """A random unit in the shape of the private ones, of several rows if units have them; None if there can be none."""
@@ -37,6 +35,8 @@ class FailureProbe:
 
     Only copies of model and loss see it.
     """
+
+    CLIP = Clip(1.0, 2.0**-30)
 
     def __init__(self, engine: Engine, model: nn.Module, criterion: Criterion, unit: Examples | None) -> None:
         self._engine, self._model, self._criterion, self._unit = engine, model, criterion, unit
@@ -76,4 +76,4 @@ class FailureProbe:
         with torch.random.fork_rng():
             seed_torch(0)  # so that several processes can compare what they found
             given = unit.inputs.clone(), unit.targets.clone()
-            return self._engine.clipped_sum(model, loss, *given, _CLIP, unit.units)
+            return self._engine.clipped_sum(model, loss, *given, self.CLIP, unit.units)

@@ -9,7 +9,7 @@ from torch.nn.utils import parametrize
 
 from discreet.clipping.rules import RULES, HeldDirectly, Rule, Vectorised
 
-_WHOLE = (nn.MultiheadAttention, nn.RNNBase, nn.RNNCellBase)
+WHOLE = (nn.MultiheadAttention, nn.RNNBase, nn.RNNCellBase)
 """Modules that use the parameters of modules inside without calling these."""
 
 
@@ -52,7 +52,7 @@ def owners_of(model: nn.Module) -> list[Owner]:
             return
         seen.add(id(module))
         rule = rule_of(module)
-        if rule is not None or isinstance(module, _WHOLE) or parametrize.is_parametrized(module):
+        if rule is not None or isinstance(module, WHOLE) or parametrize.is_parametrized(module):
             trained = _trained(module) if module._modules else _direct(module)
             if trained:
                 found.append(Owner(name, module, rule or Vectorised, trained))

@@ -36,11 +36,13 @@ def copied(model: nn.Module, criterion: Criterion, *, own: bool = False) -> tupl
 
 
 class Twin:
-    """A copy of a model and a loss, with its own parameters. `followed`: a recorder follows all that the model uses, so
-    of the model only buffers and modes are compared here, and the loss is copied alone, without the model."""
+    """A copy of a model and a loss, with its own parameters, or with `own=False` such that get their memory later.
 
-    def __init__(self, model: nn.Module, criterion: Criterion, *, followed: bool = False) -> None:
-        self.model, joint = copied(model, criterion, own=True)
+    `followed`: a recorder follows all that the model uses, so of the model only buffers and modes are compared here,
+    and the loss is copied alone, without the model."""
+
+    def __init__(self, model: nn.Module, criterion: Criterion, *, followed: bool = False, own: bool = True) -> None:
+        self.model, joint = copied(model, criterion, own=own)
         alone = holds_nothing(criterion)
         self.criterion = criterion if alone else copy.deepcopy(criterion) if followed else joint
         self._followed = followed

@@ -87,6 +87,13 @@ class Pass:
         self._note(tensor, ref)
         return ref
 
+    def moved(self, tensor: Tensor, name: str) -> None:
+        """Note where a parameter or buffer is now, also for modules that have started and will run again."""
+        ref, key = Ref("state", name), self._key(tensor)
+        self._note(tensor, ref)
+        for span in self.spans:
+            span.refs[key] = ref
+
     def ran(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any], back: bool) -> Any:
         """Run an operator and record it."""
         if func is _ITEM and self.validating:

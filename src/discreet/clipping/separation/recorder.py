@@ -156,6 +156,13 @@ def holds(module: str, axis: int, tensors: Sequence[Tensor]) -> None:
         one.program.held += [Held(module, -1, one.tensor(part)) for part in tensors[1:]]
 
 
+def lies(name: str, parameter: Tensor) -> None:
+    """Note that a parameter of the model lies elsewhere in memory now. To be called inside `aside`."""
+    one = _pass()
+    if one is not None:
+        one.moved(parameter, name)
+
+
 def enters() -> Span | None:
     """Note that a module starts which will run again. To be called inside `aside`, like `leaves`."""
     one = _pass()

@@ -138,11 +138,11 @@ class Together:
         self.again += 1
         start.rewind()
         for x, y, unit in one_by_one((inputs, targets), units):
-            for name, part in self._alone(model, criterion, x, y, clip, unit).items():
+            for name, part in self.alone(model, criterion, x, y, clip, unit).items():
                 total[name] += part
         return total
 
-    def _alone(
+    def alone(
         self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, unit: Units | None
     ) -> dict[str, Tensor]:
         """What a unit adds: by a proved program, alone or among copies that add nothing; or else by `apart`."""

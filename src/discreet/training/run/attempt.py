@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from discreet.distributed.shared_ledger import SharedLedger
 from discreet.distributed.team import Team
+from discreet.ledger import Entry
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream, attempt_key
 from discreet.training.public.extra_rows import PublicSource, check_declared, keep_declared
 from discreet.training.run.answered_queries import check_answered
 from discreet.training.run.charges import Charges
 from discreet.training.run.checkpoint import Checkpoint
-from discreet.training.run.opening import Opened, resumed, started
+from discreet.training.run.opening import Opened, record_of, resumed, started
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
 
@@ -46,6 +47,12 @@ def opened(
         check_answered(plan, record, noise)
         check_declared(folder.path, beside, record)
         yield run, checkpoint
+
+
+def record_for_all(team: Team, where: str, run: str, position: int) -> tuple[Entry, ...]:
+    """All entries of a run, which must hold at least `position` charged steps, in every process."""
+    told = team.told("the record of the run", lambda: [asdict(entry) for entry in record_of(where, run, position)])
+    return tuple(Entry(**entry) for entry in told)
 
 
 @contextmanager

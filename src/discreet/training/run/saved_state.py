@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
@@ -27,10 +29,17 @@ class SavedState:
         self._clipping, self._watch = clipping, watch
         self.progress = Progress([])
 
-    def checkpoint(self, run: str, position: int, progress: Progress | None) -> Checkpoint:
-        """The state after `position` charged steps; `progress` of an adaptive run."""
+    def checkpoint(
+        self,
+        run: str,
+        position: int,
+        progress: Progress | None,
+        whole: tuple[dict[str, Any], dict[str, Any]] | None = None,
+    ) -> Checkpoint:
+        """The state after `position` charged steps; `progress` of an adaptive run. `whole`: the states of model and
+        optimizer, if their parts lie in several processes."""
         scheduler = None if self._scheduler is None else self._scheduler.state_dict()
-        states = self._model.state_dict(), self._optimizer.state_dict(), scheduler
+        states = *(whole or (self._model.state_dict(), self._optimizer.state_dict())), scheduler
         return Checkpoint(
             run,
             position,

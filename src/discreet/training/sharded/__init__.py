@@ -1,0 +1,1 @@
+"""Training whose weights are shared out among processes."""

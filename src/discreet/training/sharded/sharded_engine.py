@@ -1,0 +1,142 @@
+"""The engine of a run whose weights are shared out: chunks through twins of the model that gather weights in step.
+
+It is the watched engine (`preflight.watching`) with one way less: where a chunk does not run a proved program, its
+units are tried one by one, alone or beside copies of themselves, and a unit for which no program is proved adds
+nothing. (Without shards it would go through `reference`, which needs all weights at once.) That depends on the unit
+alone. Rows with long numbers are taken one by one too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import Clip, Criterion, Engine, Units
+from discreet.clipping.engines.engine import ClippedSums, Gradients
+from discreet.clipping.engines.long_rows import LongAlone
+from discreet.clipping.seeding import seed_torch, unit_seeds
+from discreet.clipping.separation import Proofs, Together, Twins
+from discreet.clipping.separation.copies import Twin
+from discreet.clipping.separation.memory import Memory
+from discreet.clipping.separation.watched import NOT_OF_A_ROW, one_by_one, sums_of_none
+from discreet.distributed.gathered_layers import GatheredLayers
+from discreet.distributed.lockstep import Lockstep
+from discreet.training.preflight.engine_check import Preflight
+from discreet.training.preflight.engine_options import EngineOptions
+from discreet.training.preflight.random_rows import Examples
+from discreet.training.unit_failures import FailureProbe
+
+
+class ShardedTwins(Twins):
+    """Twins of a model without weights, which gather them where they run."""
+
+    def __init__(self, lockstep: Lockstep) -> None:
+        super().__init__(lambda *_: None, followed=True)
+        self._lockstep = lockstep
+
+    def of(self, model: nn.Module, criterion: Criterion) -> Twin:
+        """A twin of model and loss as they are now, which no private row has changed."""
+        if self._in_use:
+            self.drop()
+        if self._given is not criterion or not self._unchanged(model, criterion):
+            self._source, self._given, self._twin = Memory(model, criterion), criterion, None
+        if self._twin is None:
+            self._twin = Twin(model, criterion, followed=True, own=False)
+            GatheredLayers(self._twin.model, self._lockstep)
+        self._in_use = True
+        return self._twin
+
+
+@dataclass(frozen=True, slots=True)
+class InStep:
+    """An engine whose passes are taken in step; one that fails is brought to its end first, so that nobody waits."""
+
+    sums: ClippedSums
+    lockstep: Lockstep
+
+    def __call__(
+        self,
+        model: nn.Module,
+        criterion: Criterion,
+        inputs: Tensor,
+        targets: Tensor,
+        clip: Clip,
+        units: Units | None = None,
+    ) -> Gradients:
+        try:
+            found = self.sums(model, criterion, inputs, targets, clip, units)
+        except NOT_OF_A_ROW:
+            raise
+        except BaseException:
+            self.lockstep.finish()
+            raise
+        self.lockstep.finish()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Singly:
+    """The sum of a chunk whose units are taken one by one, each by a program that is proved."""
+
+    together: Together
+
+    def __call__(
+        self,
+        model: nn.Module,
+        criterion: Criterion,
+        inputs: Tensor,
+        targets: Tensor,
+        clip: Clip,
+        units: Units | None = None,
+    ) -> Gradients:
+        total = sums_of_none(model, clip)
+        with unit_seeds() as seed:
+            for x, y, unit in one_by_one((inputs, targets), units):
+                seed()
+                for name, part in self.together.alone(model, criterion, x, y, clip, unit).items():
+                    total[name] += part
+        return total
+
+
+class ShardedProbe(FailureProbe):
+    """The random unit of a run, computed in step by twins of its own. All processes try it at the same time."""
+
+    def __init__(
+        self, sums: InStep, engine: Engine, model: nn.Module, criterion: Criterion, unit: Examples | None
+    ) -> None:
+        super().__init__(engine, model, criterion, unit)
+        self._sums, self._twins, self._works = sums, ShardedTwins(sums.lockstep), True
+
+    def _try(self, criterion: Criterion) -> Mapping[str, Tensor] | None:
+        if self._unit is None:
+            return None
+        twin = self._twins.of(self._model, criterion)
+        with torch.random.fork_rng():
+            seed_torch(0)  # so that several processes can compare what they found
+            given = self._unit.inputs.clone(), self._unit.targets.clone()
+            found = self._sums(twin.model, twin.criterion, *given, self.CLIP, self._unit.units)
+        self._twins.look(self._model)
+        return found
+
+
+def sharded_engine(preflight: Preflight, options: EngineOptions, lockstep: Lockstep) -> tuple[Engine, InStep]:
+    """The engine of a run that is sharded, and the same without its check at run time."""
+    engine = preflight.engine
+    plain = InStep(options.engine(engine.name).clipped_sum, lockstep)
+    together = Together(plain, _nothing, ShardedTwins(lockstep), Proofs(preflight.proved, _no_weights))
+    shaped = options.shaped(replace(engine, clipped_sum=together), preflight.chunk)
+    return replace(shaped, clipped_sum=LongAlone(shaped.clipped_sum, Singly(together), preflight.reach)), plain
+
+
+def _nothing(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+) -> Gradients:
+    return sums_of_none(model, clip)
+
+
+def _no_weights(rows: int) -> NoReturn:
+    raise NotImplementedError("a program that reads numbers from weights is proved again with all weights at hand")

@@ -1,0 +1,172 @@
+"""A run whose weights are shared out from its first step to its result: `Training(shard="fully")`.
+
+Every process builds the model whole, in the memory of its host, and it is checked so, like any model. Then each keeps
+its part of every parameter, of what the optimizer remembers and of sums and noise; layers are whole while they run
+(`distributed.gathered_layers`). For the result the parts are put together again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import Criterion
+from discreet.core.errors import InputError, UnsupportedModel
+from discreet.distributed.lockstep import Lockstep
+from discreet.distributed.team import Team
+from discreet.distributed.weight_shards import WeightShards
+from discreet.distributed.weight_units import weight_units
+from discreet.plan import AdaptivePlan, Plan
+from discreet.training.checklist import Checked
+from discreet.training.guard import Guard
+from discreet.training.preflight.engine_options import AUTO, EngineOptions
+from discreet.training.public.public_data import PublicData
+from discreet.training.sharded.optimizer_shards import OptimizerShards, check_number_by_number
+from discreet.training.sharded.sharded_engine import InStep, ShardedProbe, sharded_engine
+from discreet.training.step import Run
+
+_ENGINES = ("bookkeeping", "ghost")
+
+
+def shardable(
+    team: Team,
+    options: EngineOptions,
+    plan: Plan | AdaptivePlan,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    public: PublicData,
+    averaging: object,
+) -> EngineOptions:
+    """The options of a run, as they are unless it is sharded. `InputError` or `UnsupportedModel` in all processes for
+    what does not go with weights that are shared out."""
+    if not team.sharded:
+        return options
+    check = partial(_refuse_unshared, options, plan, model, optimizer, public, averaging)
+    team.together("what can be shared out", check)
+    return replace(options, name=_ENGINES[0] if options.name == AUTO else options.name, features_once=False)
+
+
+def _refuse_unshared(
+    options: EngineOptions,
+    plan: Plan | AdaptivePlan,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    public: PublicData,
+    averaging: object,
+) -> None:
+    what = None
+    if options.name not in (AUTO, *_ENGINES):
+        what = f"the engine {options.name!r} needs all weights at once"
+    elif plan.clipping.FOLLOWS or plan.clipping.BOX or plan.clipping.geometry is not None:
+        what = f"clipping {plan.clipping.kind!r} keeps a state of all parameters or of every step"
+    elif len(plan.sampling.strategy) > 1:
+        what = "correlated noise keeps the sums of earlier steps"
+    elif plan.metrics:
+        what = "private metrics are computed by the whole model"
+    elif any(one is not None for one in public.named.values()):
+        what = "public rows are evaluated by the whole model"
+    elif averaging is not None:
+        what = "an average of iterates is a second model"
+    if what is not None:
+        raise InputError(f'{what}, which a run with shard="fully" does not have; leave it out, or use "replicate"')
+    check_number_by_number(optimizer)
+    weight_units(model)
+
+
+class ShardedRun:
+    """The weights and the optimizer of a run, shared out."""
+
+    def __init__(self, team: Team, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        self._team, self._model = team, model
+        self._optimizer = optimizer
+        self._shards: WeightShards | None = None
+
+    def begin(
+        self,
+        run: Run,
+        checked: Checked,
+        options: EngineOptions,
+        criterion: Criterion,
+    ) -> tuple[Run, Checked]:
+        """Share out the weights; return the run with what works on shares, and what was checked without the copies of
+        the model. A random unit must have the same clipped gradient as before; `UnsupportedModel` in all processes if
+        not. Both as they are unless the run is sharded."""
+        team, unit = self._team, checked.unit
+        if not team.sharded:
+            return run, checked
+        wanted = team.together("a try of a random unit", run.probe.repeat)
+        if wanted is None:
+            raise InputError('model or loss cannot take random rows, on which shard="fully" has to be tried')
+        shards = self._shards = WeightShards(self._model, team.ranks)
+        self._cut = OptimizerShards(self._optimizer, self._model, shards, team.ranks.rank)
+        lockstep = self._lockstep = team.lockstep = Lockstep(shards, team)
+        team.settings = self._settings
+        engine, plain = sharded_engine(checked.preflight, options, lockstep)
+        once = InStep(options.engine(_ENGINES[0]).clipped_sum, lockstep)  # one pass
+        first = ShardedProbe(once, engine, self._model, criterion, unit)
+        probe = ShardedProbe(plain, engine, self._model, criterion, unit)
+        team.in_step(lambda: lockstep.note(lambda: _tried(first)))
+        found = team.in_step(probe.repeat)
+        team.together("the gradient of a random unit", lambda: _refuse_far(wanted, found, engine.error))
+        run = replace(
+            run,
+            parameters={name: shards.pieces[name] for name in shards.shapes},
+            engine=engine,
+            guard=Guard(self._model, *checked.declared, pieces=shards.pieces),
+            probe=probe,
+        )
+        return run, replace(checked, preflight=replace(checked.preflight, engine=engine, plain=None))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The state dictionaries of model and optimizer, whole, in the first process, whatever it is in others; None
+        before the weights were shared out. A conversation of all processes."""
+        shards = self._shards
+        if shards is None:
+            return None
+        state, names = self._model.state_dict(), self._names()
+        whole = {name: self._kept(name, part) for name, part in shards.own.items()}
+        model = {key: whole[names[key]] if key in names else one for key, one in state.items()}
+        return model, self._cut.state_dict(self._kept)
+
+    def end(self) -> None:
+        """Put the weights together again, in every process. No step can be taken after it."""
+        if self._shards is None:
+            return
+        for name, parameter in self._model.named_parameters():
+            parameter.data = self._shards.whole({name: self._shards.own[name]})[name]
+        self._cut.put_back()
+        self._lockstep.close()
+        self._shards = None
+
+    def _kept(self, name: str, part: Tensor) -> Tensor:
+        assert self._shards is not None
+        whole = self._shards.whole({name: part})[name]
+        return whole if self._team.first else part
+
+    def _names(self) -> dict[str, str]:
+        """The name under which each parameter is shared out, by all of its names."""
+        first = {id(one): name for name, one in self._model.named_parameters()}
+        return {name: first[id(one)] for name, one in self._model.named_parameters(remove_duplicate=False)}
+
+    def _settings(self) -> str:
+        return hashlib.sha256(json.dumps(self._cut.settings()).encode()).hexdigest()
+
+
+def _tried(probe: ShardedProbe) -> None:
+    probe.repeat()
+
+
+def _refuse_far(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor] | None, error: float | None) -> None:
+    squares = sum(float((wanted[name].double() - (found or {})[name].double()).square().sum()) for name in wanted)
+    if not squares**0.5 <= 2 * (error or 0.0):
+        raise UnsupportedModel(
+            "a random row has another gradient when weights are gathered layer by layer: a module uses weights of "
+            'another one, or outside of forward; train with shard="replicate"'
+        )

@@ -1,0 +1,56 @@
+"""Runs whose weights are shared out: the same releases and weights, bit for bit, as of a run that every process takes
+with the whole model, on any number of processes.
+"""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+import sharded_runs
+from sharded_runs import CASES, LANES, digest_of
+from torchrun import torchrun
+
+WHOLE = {"shard": "replicate", "lanes": LANES}
+SHARDED = {"shard": "fully", "lanes": LANES}
+SOME = ("bookkeeping, Adam", "rows that fail")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """What one process releases in a case, with the whole model."""
+    return cache(lambda name: digest_of(CASES[name], tmp_path_factory.mktemp("alone") / "run", WHOLE)[0])
+
+
+def check(alone: Callable[[str], str], processes: int, names: tuple[str, ...], folder: Path) -> None:
+    (line,) = torchrun(processes, "sharded_runs.py", str(folder), *names).splitlines()
+    assert json.loads(line) == {name: alone(name) for name in names}
+
+
+def test_two_processes_with_half_of_the_weights_release_what_one_does(
+    tmp_path: Path, alone: Callable[[str], str]
+) -> None:
+    check(alone, 2, SOME, tmp_path)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_process_that_gathers_its_weights_releases_the_same(
+    tmp_path: Path, alone: Callable[[str], str], name: str
+) -> None:
+    found, made = digest_of(CASES[name], tmp_path / "run", SHARDED)
+    assert made.team.lockstep is not None
+    assert found == alone(name)
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_so_does_every_way_to_train_on_any_number_of_processes(
+    tmp_path: Path, alone: Callable[[str], str], processes: int
+) -> None:
+    check(alone, processes, tuple(CASES), tmp_path)
+
+
+def test_some_rows_do_fail(tmp_path: Path) -> None:
+    before = sharded_runs.Failed.count
+    digest_of(CASES["rows that fail"], tmp_path / "run", SHARDED)
+    assert sharded_runs.Failed.count > before

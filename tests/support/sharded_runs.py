@@ -1,0 +1,216 @@
+"""Runs on tiny data whose weights are shared out among processes, for `test_sharded_runs`: started by torchrun.
+
+torchrun --nproc-per-node 2 sharded_runs.py FOLDER CASE...     prints {case: digest of all weights after every step}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from problems import tiny_plan, tiny_training
+from torch import Tensor, nn
+
+from discreet.core.release import Release
+from discreet.plan import Plan
+from discreet.training import Training
+from discreet.training import step as step_module
+
+WORDS, WIDTH, LANES, ROWS = 30, 32, 6, 40
+
+Case = Callable[[Path, dict[str, Any]], Training]
+
+
+class Block(nn.Module):
+    """A transformer block with causal attention; `2 d + 1` features inside, so that nothing divides evenly."""
+
+    def __init__(self, d: int, heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before, self.between = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.qkv, self.out = nn.Linear(d, 3 * d), nn.Linear(d, d)
+        self.up, self.down, self.drop = nn.Linear(d, 2 * d + 1), nn.Linear(2 * d + 1, d), nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows, length, d = x.shape
+        parts = self.qkv(self.before(x)).view(rows, length, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        mixed = nn.functional.scaled_dot_product_attention(parts[0], parts[1], parts[2])
+        x = x + self.drop(self.out(mixed.transpose(1, 2).reshape(rows, length, d)))
+        return x + self.drop(self.down(nn.functional.gelu(self.up(self.between(x)))))
+
+
+class Gpt(nn.Module):
+    """A classifier of short texts: an embedding, blocks, a head."""
+
+    def __init__(self, d: int = WIDTH, layers: int = 2, words: int = WORDS, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(words, d)
+        self.blocks = nn.ModuleList(Block(d, 4, dropout) for _ in range(layers))
+        self.norm, self.head = nn.LayerNorm(d), nn.Linear(d, 3)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = block(x)
+        head: Tensor = self.head(self.norm(x).mean(1))
+        return head
+
+
+class PickyLoss(nn.Module):
+    """Fails on rows with a large output."""
+
+    largest = float("inf")
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        if bool((output.detach().abs() > self.largest).any()):
+            Failed.count += 1
+            raise ValueError("a row that this loss does not like")
+        return nn.functional.cross_entropy(output, target)
+
+
+class Failed:
+    """How many times `PickyLoss` or `Breaking` has failed."""
+
+    count = 0
+
+
+class Breaking(nn.Module):
+    """Fails in the middle of the model, from the step on in which `now` is set; no check before a run sees that."""
+
+    now = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.now:
+            Failed.count += 1
+            raise ValueError("a row that this module does not like")
+        return x
+
+
+class Scale(nn.Module):
+    """A layer without a rule."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.by = nn.Parameter(torch.full((d,), 0.7))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(x * self.by)
+
+
+def gpt(**changes: Any) -> Gpt:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return Gpt(**changes)
+
+
+def texts() -> tuple[Tensor, Tensor]:
+    words = torch.randint(WORDS, (ROWS, 6), generator=torch.Generator().manual_seed(1))
+    return words, words[:, 0] % 3
+
+
+def plan(**changes: Any) -> Plan:
+    given = {"population": ROWS, "batch": 12, "steps": 4, "clip_norm": 0.5, "delta": 1e-4, "noise_multiplier": 1.5}
+    return Plan.poisson(**{**given, **changes})
+
+
+def training(folder: Path, shared: dict[str, Any], **changes: Any) -> Training:
+    """A tiny training in chunks of three rows; `shared`: how processes share it."""
+    make = changes.pop("optimizer", lambda held: torch.optim.Adam(held, lr=0.01))
+    model = changes.pop("model", None) or gpt()
+    held = [one for one in model.parameters() if one.requires_grad]
+    given = {"model": model, "optimizer": make(held), "plan": plan(), "data": texts(), "engine": "bookkeeping"}
+    return tiny_training(folder, **(given | {"physical_batch": 3} | shared | changes))
+
+
+def adapted(folder: Path, shared: dict[str, Any]) -> Training:
+    """LoRA of peft on a frozen base."""
+    from peft import LoraConfig, get_peft_model
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(4)
+        model = get_peft_model(gpt(), LoraConfig(r=4, target_modules=["qkv", "out", "up", "down"]))  # type: ignore[arg-type]
+    return training(folder, shared, model=model)
+
+
+def picky(folder: Path, shared: dict[str, Any]) -> Training:
+    """Some rows fail, but not before the run."""
+    PickyLoss.largest, model = float("inf"), gpt()
+    made = training(folder, shared, model=model, criterion=PickyLoss())
+    with torch.no_grad():
+        PickyLoss.largest = 0.8 * float(model(texts()[0]).abs().max())
+    return made
+
+
+def unruled(folder: Path, shared: dict[str, Any]) -> Training:
+    model = gpt()
+    model.norm = nn.Sequential(model.norm, Scale(WIDTH))  # type: ignore[assignment]
+    return training(folder, shared, model=model)
+
+
+def with_(**changes: Any) -> Case:
+    return lambda folder, shared: training(folder, shared, **changes)
+
+
+def sgd(held: list[nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.SGD(held, lr=0.1, momentum=0.9, weight_decay=0.01)
+
+
+CASES: dict[str, Case] = {
+    "bookkeeping, Adam": with_(),
+    "ghost, Adam": with_(engine="ghost"),
+    "bookkeeping, SGD": with_(optimizer=sgd),
+    "each layer by itself": with_(plan=plan(clip_norm=None, clipping={"kind": "per_layer", "norm": 0.5})),
+    "dropout": lambda folder, shared: training(folder, shared, model=gpt(dropout=0.3)),
+    "batches smaller than the number of lanes": with_(plan=plan(batch=2, steps=6)),
+    "LoRA": adapted,
+    "a layer without a rule": unruled,
+    "rows that fail": picky,
+    "exact noise": with_(noise="exact"),
+    "a linear model": lambda folder, shared: tiny_training(
+        folder, **({"plan": tiny_plan(), "engine": "bookkeeping", "physical_batch": 5} | shared)
+    ),
+}
+
+
+def digest_of(case: Case, folder: Path, shared: dict[str, Any]) -> tuple[str, Training]:
+    """A digest of all weights after every step."""
+    made, found, steps = case(folder, shared), hashlib.sha256(), [0]
+    real = step_module.apply
+
+    def noted(release: Release, parameters: dict[str, nn.Parameter], *rest: Any) -> None:
+        real(release, parameters, *rest)
+        steps[0] += 1
+        held: dict[str, Tensor] = {name: one.detach() for name, one in parameters.items()}
+        if made.team.lockstep is not None:
+            held = made.team.lockstep.shards.whole(held)
+        for name in sorted(held):
+            found.update(held[name].numpy().tobytes())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step_module, "apply", noted)
+        trained = made.run()
+    for name, one in sorted(trained.model.state_dict().items()):
+        found.update(name.encode() + one.numpy().tobytes())
+    assert steps[0] > 0
+    return found.hexdigest()[:16], made
+
+
+def main(folder: Path, names: list[str]) -> None:
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    found = {}
+    for number, name in enumerate(names or CASES):
+        found[name], made = digest_of(CASES[name], folder / str(number), {"shard": "fully", "lanes": LANES})
+    if made.team.first:
+        sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
