@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from discreet.certificate.described import About, OnPublicRows
+from discreet.certificate.described import About, Measured, OnPublicRows
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.core.errors import InputError
-from discreet.publication.pages.model_charts import figures
+from discreet.publication.pages.charts.model_charts import figures
 from discreet.publication.pages.purpose import purpose
 
 SEEN: dict[str, Any] = {
@@ -44,14 +44,25 @@ SPEC = ModelSpec(
     },
     about=About(title="Illness | by <ward>", note="For nurses.", date="2026-11-23", defaults=("A linear model.",)),
     public_rows=OnPublicRows.model_validate(SEEN),
+    measured=Measured.model_validate(
+        {
+            "date": "2026-11-25",
+            "false_alarm": 0.001,
+            "checks": [
+                {"name": "replay/huge", "said": "one unit moves <1 of the sensitivity"},
+                {"name": "draws", "said": "1817 draws", "p": 0.25},
+                {"name": "draws, more units", "said": "2128 draws", "p": 0.125},
+            ],
+        }
+    ),
 )
 
 
 def test_a_spec_is_read_as_it_was_written() -> None:
     assert ModelSpec.from_json(SPEC.to_json()) == SPEC
-    bare = replace(SPEC, about=None, public_rows=None)
+    bare = replace(SPEC, about=None, public_rows=None, measured=None)
     assert ModelSpec.from_json(bare.to_json()) == bare
-    assert not {"about", "public_rows"} & set(json.loads(bare.to_json()))
+    assert not {"about", "public_rows", "measured"} & set(json.loads(bare.to_json()))
 
 
 @pytest.mark.parametrize(

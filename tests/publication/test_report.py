@@ -22,7 +22,7 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events.event_json import to_json
 from discreet.plan import NoSampling, Plan
-from discreet.publication.pages import svg_charts
+from discreet.publication.pages.charts import svg_charts
 from discreet.publication.pages.formats import percent_up, rounded_down, rounded_up
 from discreet.publication.pages.report import attack_risk, attacks, epsilon_curve, released, report_page
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from discreet.certificate.described import Check, Measured
+from discreet.core.errors import PrivacyViolation
 
 FALSE_ALARM = 1e-3
 """How often a sound build may fail an audit, over all of its checks together."""
@@ -102,6 +106,15 @@ class Audit:
                 for one in self.outcomes
             ],
         }
+
+    def measured(self) -> Measured:
+        """The audit as a part of `ModelSpec`, so that a published folder says what was measured; dated today.
+        `PrivacyViolation` if there are findings."""
+        if not self.passed:
+            raise PrivacyViolation("\n".join([self.verdict, *(f"{one.name}: {_said(one)}" for one in self.findings)]))
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        checks = tuple(Check(name=one.name, said=one.said, p=one.p) for one in self.outcomes)
+        return Measured(date=today, false_alarm=self.false_alarm, checks=checks)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

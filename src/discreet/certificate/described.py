@@ -1,7 +1,8 @@
-"""The parts of model.json for people: the model's title and use, and its behaviour on rows declared public.
+"""The parts of model.json for people: the model's title and use, its behaviour on rows declared public, and what an
+audit of the build measured.
 
 The claim does not cover them, and they do not come from private rows: texts are the publisher's, figures are computed
-from the released model.
+from the released model or from rows that are made up.
 """
 
 from __future__ import annotations
@@ -91,6 +92,26 @@ class OfTexts(_Described):
     target: Text | None = None
     classes: tuple[Text, ...] = Few
     length: Annotated[int, Field(ge=1)] | None = None
+
+
+class Check(_Described):
+    """One check of an audit, as it is called there, and what was seen. `p`: how often a sound build looks like this or
+    worse; None where nothing is left to chance."""
+
+    name: Text
+    said: Text
+    p: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class Measured(_Described):
+    """An audit of the build, on made-up rows and before the run, that found nothing.
+
+    `date`: as YYYY-MM-DD. `false_alarm`: how often a sound build fails all of it. No verifier relies on it.
+    """
+
+    date: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$")]
+    false_alarm: Annotated[float, Field(gt=0, lt=1)]
+    checks: Annotated[tuple[Check, ...], Field(min_length=1, max_length=1000)]
 
 
 M = TypeVar("M", bound=_Described)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from discreet.certificate.canonical import strict_json
-from discreet.certificate.described import About, OfTexts, OnPublicRows, read
+from discreet.certificate.described import About, Measured, OfTexts, OnPublicRows, read
 from discreet.core.errors import InputError
 
 FORMAT = "discreet-model/1"
 
 _FIELDS = {"format", "data", "inputs", "preprocessing", "model", "module", "outputs", "table"}
-_OPTIONAL = {"about", "public_rows", "language"}
+_OPTIONAL = {"about", "public_rows", "language", "measured"}
 _OUTPUTS = ("classes", "numbers")
 
 
@@ -40,8 +40,8 @@ class ModelSpec:
     `inputs`: the shape of one row before `preprocessing`; None if unknown. `preprocessing`: steps in order, each on one
     row by itself. `data`: the library's name of the data set, if it has one. `outputs`: whether the model scores
     `classes` or predicts `numbers`; None if unknown. `table`: the encoding of table rows as inputs, if the model was
-    trained on a table (`data.tables.Encoder`). `about` and `public_rows`: for people. `language`: the task of a
-    language model, and the texts that it takes.
+    trained on a table (`data.tables.Encoder`). `about`, `public_rows` and `measured`: for people. `language`: the task
+    of a language model, and the texts that it takes.
     """
 
     model: Named | None = None
@@ -54,6 +54,7 @@ class ModelSpec:
     about: About | None = None
     public_rows: OnPublicRows | None = None
     language: OfTexts | None = None
+    measured: Measured | None = None
 
     def to_json(self) -> str:
         """The content of model.json."""
@@ -67,7 +68,8 @@ class ModelSpec:
             "outputs": self.outputs,
             "table": None if self.table is None else dict(self.table),
         }
-        for name, part in (("about", self.about), ("public_rows", self.public_rows), ("language", self.language)):
+        parts = {"about": self.about, "public_rows": self.public_rows, "language": self.language}
+        for name, part in {**parts, "measured": self.measured}.items():
             if part is not None:
                 facts[name] = part.model_dump(mode="json", exclude_defaults=True)
         return json.dumps(facts, indent=2, allow_nan=False) + "\n"
@@ -100,6 +102,7 @@ class ModelSpec:
             about=read(About, facts.get("about"), "about"),
             public_rows=read(OnPublicRows, facts.get("public_rows"), "public_rows"),
             language=read(OfTexts, facts.get("language"), "language"),
+            measured=read(Measured, facts.get("measured"), "measured"),
         )
 
 

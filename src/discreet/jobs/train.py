@@ -12,13 +12,16 @@ from pathlib import Path
 
 from torch import nn
 
-from discreet.certificate.described import About
+from discreet.audit import audit_build
+from discreet.certificate.described import About, Measured
+from discreet.certificate.model_spec import ModelSpec
 from discreet.core.disk import real, refuse_special, write_durably
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import launched, refuse_several_processes, restarted
 from discreet.data.tables import columns_bought
 from discreet.distributed.ranks import Ranks
+from discreet.jobs.audits.audit_build import subject_of_recipe
 from discreet.jobs.baseline import with_baseline
 from discreet.jobs.defaults_in_words import defaults_in_words
 from discreet.jobs.phases import Phases
@@ -40,7 +43,8 @@ _FILE = "job.json"
 @dataclass(frozen=True, slots=True)
 class Job:
     """A recipe with its data, the folder to publish to, and the folder of the run. `table`: the source of a table's
-    rows. `about`: the user's title and note. `published`: nothing is left to do."""
+    rows. `about`: the user's title and note. `published`: nothing is left to do. `measured`: what an audit of the build
+    saw before the run, if one was asked for."""
 
     recipe: Recipe
     data: Path | None
@@ -50,6 +54,7 @@ class Job:
     table: TableSource | None = None
     about: About = field(default_factory=About)
     published: bool = False
+    measured: Measured | None = None
 
     @classmethod
     def new(
@@ -99,6 +104,8 @@ class Job:
             data = None if facts["data"] is None else Path(facts["data"])
             table = TableSource.remembered(facts.get("table"))
             about = About.model_validate(facts.get("about", {}))
+            seen = facts.get("measured")
+            measured = None if seen is None else Measured.model_validate(seen)
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{folder} is not the folder of a run of `discreet train`; name OUT.run") from None
         kept = RunFolder(folder)
@@ -106,7 +113,15 @@ class Job:
         if not published:
             check_target(target)
         checked = validate(Recipe, recipe, str(folder / _FILE))
-        return cls(checked, data, target, folder, resume=True, table=table, about=about, published=published)
+        return cls(checked, data, target, folder, True, table, about, published, measured)
+
+    def audited(self) -> Job:
+        """This job, after an audit of its build on made-up rows, which its report will show. `PrivacyViolation` if the
+        build does not do what its plan says. A run that is resumed keeps the audit that it began with."""
+        if self.resume:
+            return self
+        RunFolder(self.folder).check_new()  # before it takes a minute
+        return replace(self, measured=audit_build(subject_of_recipe(self.recipe, self.data)).measured())
 
     def run(
         self,
@@ -141,7 +156,7 @@ class Job:
         with phases.phase("train"):
             trained = with_baseline(self._carried_out(training, finish=finish), split.test)
         with phases.phase("publish"):
-            return publish(trained, self.target, spec_of(self.recipe, split, self._today())), trained
+            return publish(trained, self.target, self._spec(spec_of(self.recipe, split, self._today()))), trained
 
     def beside(self, ledger: str | None) -> list[str]:
         """A line if the same table was trained on before and no ledger adds the runs up; found by the run folders
@@ -176,7 +191,7 @@ class Job:
                 trained, seen = ready.judged(self._carried_out(training, finish=finish))
             with phases.phase("publish"):
                 spec = spec_of_table(self.recipe, ready.encoder, self._today(), seen)
-                return publish(trained, self.target, spec), trained
+                return publish(trained, self.target, self._spec(spec)), trained
 
     def _buy(self, table: TableSource, model: nn.Module, run: Run) -> bool:
         """Buy the ranges and categories that a schema does not declare, once the table was checked without them."""
@@ -193,6 +208,9 @@ class Job:
 
     def _wanted(self) -> Guarantee:
         return self.recipe.plan().guarantee()
+
+    def _spec(self, spec: ModelSpec) -> ModelSpec:
+        return replace(spec, measured=self.measured)
 
     def _today(self) -> About:
         """The user's words and the date, for publishing."""
@@ -216,5 +234,6 @@ class Job:
             "target": str(real(self.target)),
             "table": None if self.table is None else self.table.as_dict(),
             "about": self.about.model_dump(mode="json"),
+            "measured": None if self.measured is None else self.measured.model_dump(mode="json"),
             **({"launch": os.environ.get("TORCHELASTIC_RUN_ID", "")} if launched() else {}),
         }

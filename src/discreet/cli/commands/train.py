@@ -18,6 +18,7 @@ from discreet.cli.loading import loading
 from discreet.cli.options.json_output import echo_json
 from discreet.cli.options.language_model import NO_MODEL, LanguageOptions
 from discreet.cli.options.run import (
+    AuditOption,
     DataOption,
     DatasetOption,
     DeltaOption,
@@ -92,6 +93,7 @@ def train(
     out: OutOption = None,
     title: TitleOption = None,
     note: NoteOption = None,
+    audit: AuditOption = False,
     dry_run: DryRunOption = False,
     verbose: VerboseOption = False,
     as_json: JsonOption = False,
@@ -100,7 +102,7 @@ def train(
     about = about_of(title, note)
     if language.given:
         budget = epsilon, delta, population
-        others = (data, holdout, finish, show_settings, dry_run, as_json, processes, lanes, device != "cpu")
+        others = (data, holdout, finish, show_settings, audit, dry_run, as_json, processes, lanes, device != "cpu")
         _fine_tune(recipe, language, options, budget, settings or [], out, about, ledger, dataset_id, resume, others)
         return
     with loading():
@@ -109,7 +111,7 @@ def train(
         from discreet.recipes.recipe_files import settings_of
 
     phases, overrides = Phases(), overrides_of(epsilon, delta, population, holdout)
-    given = recipe, data, out, settings, dataset_id, overrides, options.given, title, note
+    given = recipe, data, out, settings, dataset_id, overrides, options.given, title, note, audit
     job = _job(recipe, data, out, settings, overrides, options, about, resume, given, finish=finish)
     if job.published or show_settings:
         typer.echo(_PUBLISHED.format(job.target) if job.published else "\n".join(settings_of(job.recipe)))
@@ -117,11 +119,16 @@ def train(
     if dry_run:
         _show(job, as_json=as_json)
         return
+    if audit and (processes or launched()):
+        raise InputError("--audit is for one process; audit the build before, by `discreet audit build`")
     _leave_to(processes)
     ledger = ledger_of(ledger, dataset_id)
     _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe), *job.beside(ledger)])
     with loading():
         import_module("torch._dynamo")  # an optimizer of torch loads it with its first step
+    if audit:
+        _announce(["the build is audited first, on made-up rows: nothing is charged for it"])
+        job = job.audited()
     start = partial(job.run, ledger=ledger, dataset_id=dataset_id or "", finish=finish, device=device)
     with spoken(verbose=verbose):
         guarantee, trained = start(lanes=lanes, phases=phases)
@@ -174,7 +181,7 @@ def _fine_tune(
 
     if any(others):
         raise InputError(
-            "with --model there are no --data, --holdout, --finish, --show-settings, --dry-run, --json, "
+            "with --model there are no --data, --holdout, --finish, --show-settings, --audit, --dry-run, --json, "
             "--device, --processes or --lanes"
         )
     job = LanguageJob.of(path, language, options, Budget(*budget), settings, out, about, resume=resume is not None)

@@ -124,6 +124,10 @@ DryRunOption = Annotated[
     bool,
     typer.Option("--dry-run", help="Show what the run would do; charge and train nothing.", rich_help_panel=OUTPUT),
 ]
+AuditOption = Annotated[
+    bool,
+    typer.Option("--audit", help="First audit the build on made-up rows; the report shows it.", rich_help_panel=OUTPUT),
+]
 VerboseOption = Annotated[
     bool,
     typer.Option("--verbose", help="Say how gradients are clipped (the engine), how exactly.", rich_help_panel=OUTPUT),

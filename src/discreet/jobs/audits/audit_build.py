@@ -36,15 +36,19 @@ def subject_of(
     settings: Sequence[str],
     overrides: Mapping[str, object],
 ) -> Subject:
-    """What the command line names. Of private data at most the shape of a row is read, of a recipe that does not tell
-    it."""
+    """What the command line names."""
     if is_module(name):
         if data is not None or options.given or settings or overrides:
             raise InputError(f"{name} makes its training itself; leave out the other options")
         return subject_of_module(name)
     work = Work.of(name, data, options, settings, overrides)
-    example, criterion = _example(work.recipe, work.data)
-    return _of_recipe(work.recipe, example, criterion)
+    return subject_of_recipe(work.recipe, work.data)
+
+
+def subject_of_recipe(recipe: Recipe, data: Path | None) -> Subject:
+    """The training of a recipe. Of private data at most the shape of a row is read, if the recipe does not tell it."""
+    example, criterion = _example(recipe, data)
+    return _of_recipe(recipe, example, criterion)
 
 
 def is_module(name: str) -> bool:

@@ -20,6 +20,7 @@ from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.contents import INSTALL, contents, use_in_python, use_on_command_line
 from discreet.publication.pages.formats import FILTERS, code, markdown
 from discreet.publication.pages.front_matter import front_matter
+from discreet.publication.pages.measured_words import groups
 from discreet.publication.pages.public_evaluation import shown
 from discreet.publication.pages.purpose import purpose
 from discreet.publication.pages.reporting import answers, tier
@@ -67,6 +68,8 @@ def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
         **_schedule(facts),
         evaluation=shown(final_metrics(facts)),
         about=spec.about or About(),
+        measured=spec.measured,
+        checks=groups(spec.measured),
         purpose=purpose(spec),
         held_out=held_out(facts["plan"]),
         software=software(facts),

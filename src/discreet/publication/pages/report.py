@@ -27,7 +27,6 @@ from discreet.core.errors import InputError, NotProved
 from discreet.core.events import BoundedRange, Event, Gaussian, SparseHistogram, flatten, steps_of, tally
 from discreet.core.events.event_json import from_json, to_json
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
-from discreet.publication.pages import svg_charts
 from discreet.publication.pages.adaptive_course import course
 from discreet.publication.pages.card import (
     THEOREMS,
@@ -38,15 +37,17 @@ from discreet.publication.pages.card import (
     software,
     trained_tensors,
 )
+from discreet.publication.pages.charts import svg_charts
+from discreet.publication.pages.charts.model_charts import figures
+from discreet.publication.pages.charts.svg_charts import Prefix
 from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.contents import INSTALL, contents, use_in_python, use_on_command_line
 from discreet.publication.pages.formats import html_template, percent_up, rounded_up
-from discreet.publication.pages.model_charts import figures
+from discreet.publication.pages.measured_words import groups
 from discreet.publication.pages.public_evaluation import shown
 from discreet.publication.pages.purpose import purpose
 from discreet.publication.pages.reporting import answers, tier
 from discreet.publication.pages.sampling_words import how_drawn, who_took_part
-from discreet.publication.pages.svg_charts import Prefix
 from discreet.publication.pages.unit_words import ROW, Words, words_for
 from discreet.verification.checks.tuning import described, one_run
 
@@ -106,6 +107,8 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
         **(charts(facts, plan) if plan.policy is None else chosen_charts(facts)),
         accuracy_figure=accuracy_figure(facts),
         about=spec.about or About(),
+        measured=spec.measured,
+        checks=groups(spec.measured),
         purpose=purpose(spec),
         on_public_rows=figures(spec.public_rows),
         error_bound=None if spec.public_rows is None else spec.public_rows.errors.get("0.9"),

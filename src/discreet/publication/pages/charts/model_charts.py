@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from discreet.certificate.described import Bin, Cut, Effect, OnPublicRows, Weight
+from discreet.publication.pages.charts.svg_charts import ACCENT, BAND, MUTED, svg
 from discreet.publication.pages.public_evaluation import wilson
-from discreet.publication.pages.svg_charts import ACCENT, BAND, MUTED, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,1 @@
+"""Charts of report and statement, as SVG."""
