@@ -119,17 +119,14 @@ def train(
     if dry_run:
         _show(job, as_json=as_json)
         return
-    if audit and (processes or launched()):
-        raise InputError("--audit is for one process; audit the build before, by `discreet audit build`")
-    _leave_to(processes)
+    _leave_to(processes, audit=audit)
     ledger = ledger_of(ledger, dataset_id)
     _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe), *job.beside(ledger)])
     with loading():
         import_module("torch._dynamo")  # an optimizer of torch loads it with its first step
-    if audit:
-        _announce(["the build is audited first, on made-up rows: nothing is charged for it"])
-        job = job.audited()
-    start = partial(job.run, ledger=ledger, dataset_id=dataset_id or "", finish=finish, device=device)
+    start = partial(
+        (_audited(job) if audit else job).run, ledger=ledger, dataset_id=dataset_id or "", finish=finish, device=device
+    )
     with spoken(verbose=verbose):
         guarantee, trained = start(lanes=lanes, phases=phases)
     _tell(job, guarantee, trained, phases if as_json else None)
@@ -201,8 +198,15 @@ def _show(job: Job, *, as_json: bool) -> None:
     echo_json(facts) if as_json else planned.say(job.recipe, facts)
 
 
-def _leave_to(processes: int | None) -> None:
+def _audited(job: Job) -> Job:
+    _announce(["the build is audited first, on made-up rows: nothing is charged for it"])
+    return job.audited()
+
+
+def _leave_to(processes: int | None, *, audit: bool) -> None:
     """Run the same command in several processes, if it is not one of them; what is wrong with it was said before."""
+    if audit and (processes or launched()):
+        raise InputError("--audit is for one process; audit the build before, by `discreet audit build`")
     if processes is None or launched():
         return
     with loading():
