@@ -120,13 +120,12 @@ def train(
         _show(job, as_json=as_json)
         return
     _leave_to(processes, audit=audit)
-    ledger = ledger_of(ledger, dataset_id)
+    ledger, dataset = ledger_of(ledger, dataset_id), dataset_id or ""
     _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe), *job.beside(ledger)])
     with loading():
         import_module("torch._dynamo")  # an optimizer of torch loads it with its first step
-    start = partial(
-        (_audited(job) if audit else job).run, ledger=ledger, dataset_id=dataset_id or "", finish=finish, device=device
-    )
+    job = _audited(job) if audit else job
+    start = partial(job.run, ledger=ledger, dataset_id=dataset, finish=finish, device=device)
     with spoken(verbose=verbose):
         guarantee, trained = start(lanes=lanes, phases=phases)
     _tell(job, guarantee, trained, phases if as_json else None)
