@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from torch import nn
@@ -16,6 +17,7 @@ from torch import nn
 import discreet
 from discreet.core.errors import InputError
 from discreet.data import as_private
+from discreet.data.private.overlap import share_rows
 
 GENERATOR = np.random.Generator(np.random.PCG64(0))
 X, Y = GENERATOR.normal(size=(30, 3)).astype(np.float32), GENERATOR.integers(0, 2, 30)
@@ -44,12 +46,28 @@ def hugging_face() -> Any:
     return datasets.Dataset.from_dict({"seen": X.tolist(), "ill": Y.tolist(), "a": X[:, 0], "text": ["x"] * 30})
 
 
+ARROW = pa.concat_tables(pa.Table.from_pandas(part, preserve_index=False) for part in (FRAME[:13], FRAME[13:]))
+LISTS = pa.table({"seen": [*X], "ill": Y})
+
+
+def polars(names: list[str]) -> Any:
+    return pytest.importorskip("polars", reason="polars is not installed; it is in the extra dev").DataFrame(
+        {name: FRAME[name].to_numpy() for name in names}
+    )
+
+
 KINDS: dict[str, Callable[[], Any]] = {
     "tensors": lambda: (torch.from_numpy(X), torch.from_numpy(Y)),
     "NumPy": lambda: (X.astype(np.float64), Y.astype(np.int32)),
     "pandas": lambda: (FRAME[["age", "dose", "pulse"]], FRAME["ill"]),
     "pandas with an index of its own": lambda: discreet.Columns(FRAME.set_index(FRAME.index[::-1]), target="ill"),
     "pandas, columns by name": lambda: discreet.Columns(FRAME, "ill", ["age", "dose", "pulse"]),
+    "Arrow": lambda: (ARROW.select(["age", "dose", "pulse"]), ARROW.column("ill")),
+    "Arrow, an array": lambda: (ARROW.select(["age", "dose", "pulse"]), ARROW.column("ill").combine_chunks()),
+    "Arrow, columns by name": lambda: discreet.Columns(ARROW, "ill"),
+    "Arrow, a column of lists": lambda: discreet.Columns(LISTS, "ill", "seen"),
+    "polars": lambda: (polars(["age", "dose", "pulse"]), polars(["ill"])["ill"]),
+    "polars, columns by name": lambda: discreet.Columns(polars(["ill", "age", "dose", "pulse"]), "ill"),
     "map-style": Rows,
     "a list of pairs": lambda: [Rows()[i] for i in range(30)],
     "map-style with names": lambda: discreet.Columns(Named(), "ill", "seen"),
@@ -71,7 +89,7 @@ def test_the_rows_are_the_same(kind: str) -> None:
     assert torch.equal(part.fetch(np.array([0, 1]))[0], torch.from_numpy(X[[2, 5]]))
 
 
-@pytest.mark.parametrize("kind", ["NumPy", "pandas, columns by name", "Hugging Face"])
+@pytest.mark.parametrize("kind", ["NumPy", "pandas, columns by name", "Hugging Face", "Arrow", "polars"])
 def test_training_takes_it(kind: str, tmp_path: Path) -> None:
     plan = discreet.Plan.poisson(population=30, batch=10, steps=2, clip_norm=1.0, delta=1e-2).calibrate(epsilon=8)
     model = nn.Linear(3, 2)
@@ -105,6 +123,20 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "the field 'text' holds <U1, not numbers",
     ),
     "text in a frame": (lambda: (FRAME.assign(age="old"), FRAME["ill"]), "the column 'age' holds .*, not numbers"),
+    "text in a column of Arrow": (
+        lambda: (pa.table({"age": ["old"]}), pa.array([0])),
+        "the column 'age' holds object, not numbers",
+    ),
+    "lists in a table of Arrow": (lambda: (LISTS, LISTS.column("ill")), "a column holds lists; name it alone"),
+    "lists of different lengths": (
+        lambda: discreet.Columns(pa.table({"seen": [[1.0], [1.0, 2.0]], "ill": [0, 1]}), "ill", "seen"),
+        "'seen' has lists of different lengths",
+    ),
+    "two columns of one name": (
+        lambda: discreet.Columns(pa.table([[1], [2]], names=["a", "a"]), "a"),
+        "two columns are called 'a'",
+    ),
+    "a lazy frame": (lambda: discreet.Columns(polars(["ill", "age"]).lazy(), "ill"), r"give data\.collect\(\)"),
     "rows of different lengths": (lambda: ([[1], [1, 2]], Y), "pair of tensors or arrays"),
     "too few targets": (lambda: (X, Y[1:]), "30 inputs but 29 targets"),
     "rows without names": (lambda: discreet.Columns(Rows(), "ill", "seen"), "rows have no names"),
@@ -132,3 +164,38 @@ def test_a_transform_of_hugging_face_sees_one_row_at_a_time() -> None:
     few, _ = data.fetch(np.arange(4))
     more, _ = data.fetch(np.arange(5))
     assert torch.equal(few, more[:4])
+
+
+def test_a_missing_value_of_arrow_is_named_before_a_run(tmp_path: Path) -> None:
+    holes = ARROW.set_column(0, "age", pa.array([None if i == 7 else float(i) for i in range(30)]))
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    plan = discreet.Plan.poisson(population=30, batch=10, steps=2, clip_norm=1.0, delta=1e-2, noise_multiplier=2.0)
+    with pytest.raises(InputError, match="a feature in row 7 of the data is NaN"):
+        discreet.Training(plan, model, nn.CrossEntropyLoss(), optimizer, discreet.Columns(holes, "ill"))
+
+
+def test_a_frame_in_columns_is_known_again() -> None:
+    assert share_rows((FRAME[["age"]], FRAME["ill"]), discreet.Columns(FRAME, "ill"))
+    assert share_rows(ARROW, discreet.Columns(ARROW, "ill"))
+    assert not share_rows(FRAME.copy(), discreet.Columns(FRAME, "ill"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_folder_as_on_the_hub_is_read_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow.parquet
+
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (tmp_path / "hub" / "data").mkdir(parents=True)
+    (tmp_path / "hub" / "README.md").write_text("---\nlicense: mit\n---\n")
+    pyarrow.parquet.write_table(LISTS, tmp_path / "hub" / "data" / "train-00000-of-00001.parquet")
+    hugging_face().save_to_disk(str(tmp_path / "saved"))
+    found = (
+        datasets.load_dataset(str(tmp_path / "hub"), split="train", cache_dir=str(tmp_path / "cache")),
+        datasets.load_from_disk(str(tmp_path / "saved")),
+    )
+    for one in found:
+        inputs, targets = as_private(discreet.Columns(one, "ill", "seen")).fetch(np.array([3, 0]))
+        torch.testing.assert_close(inputs, torch.from_numpy(X[[3, 0]]), rtol=0, atol=0)
+        assert targets.tolist() == Y[[3, 0]].tolist()

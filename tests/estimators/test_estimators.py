@@ -73,6 +73,21 @@ def test_it_learns_within_the_declared_epsilon(fitted: PrivateClassifier) -> Non
     assert np.allclose(fitted.predict_proba(NEW_FRAME).sum(1), 1)
 
 
+@pytest.mark.parametrize("kind", ["polars", "pyarrow"])
+def test_frames_of_polars_and_tables_of_arrow_are_rows_too(kind: str, fitted: PrivateClassifier) -> None:
+    package = pytest.importorskip(kind, reason=f"{kind} is not installed; it is in the extra dev")
+    columns = {name: FRAME[name].to_numpy() for name in FRAME}
+    rows = package.DataFrame(columns) if kind == "polars" else package.table(columns)
+    targets = package.Series("y", Y) if kind == "polars" else package.array(Y)
+    model = classifier().fit(rows, targets)
+    assert list(model.feature_names_in_) == list(FRAME)
+    new = {name: NEW_FRAME[name].to_numpy() for name in NEW_FRAME}
+    asked = package.DataFrame(new) if kind == "polars" else package.table(new)
+    assert np.array_equal(fitted.predict_proba(asked), fitted.predict_proba(NEW_FRAME))
+    with pytest.raises(discreet.InputError, match="the rows of fit, which are private"):
+        model.score(rows, targets)
+
+
 @pytest.mark.parametrize("same", [(X, Y), (X[5:20], Y[5:20].copy()), (FRAME, NEW_Y)])
 def test_the_rows_of_fit_are_not_public(same: Any, tmp_path: Path) -> None:
     rows = FRAME if same[0] is FRAME else X

@@ -12,7 +12,7 @@ from problems import blobs, tiny_plan, tiny_training
 
 from discreet.core.errors import InputError
 from discreet.plan import Metric
-from discreet.training import CSVLogger, EarlyStopping, MLflowLogger, Opening, TensorBoardLogger, Told
+from discreet.training import CSVLogger, EarlyStopping, MLflowLogger, Opening, TensorBoardLogger, Told, WandbLogger
 
 EVERYTHING = "ignore"
 """Warnings of packages that are not ours."""
@@ -146,7 +146,11 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("module", "make", "name"),
-    [("tensorboard", lambda: TensorBoardLogger("x"), "tensorboard"), ("mlflow", MLflowLogger, "mlflow")],
+    [
+        ("tensorboard", lambda: TensorBoardLogger("x"), "tensorboard"),
+        ("mlflow", MLflowLogger, "mlflow"),
+        ("wandb", WandbLogger, "wandb"),
+    ],
 )
 def test_a_package_that_is_missing_is_named_with_its_extra(
     module: str, make: type, name: str, monkeypatch: pytest.MonkeyPatch
@@ -185,3 +189,63 @@ def test_what_is_no_callback_is_refused_before_the_first_step(tmp_path: Path, gi
     with pytest.raises(InputError, match=r"methods of discreet\.training\.Callback, or is a function"):
         training.run(callbacks=[given])  # type: ignore[list-item]
     assert not training.evaluations
+
+
+class Recorded:
+    """What is called of a package, in order, and of a listener beside it."""
+
+    def __init__(self, heard: list[object]) -> None:
+        self.heard = heard
+
+    def Settings(self, **given: object) -> dict[str, object]:  # noqa: N802
+        return given
+
+    def init(self, **given: object) -> Self:
+        self.heard.append(given)
+        return self
+
+    def log(self, metrics: dict[str, float], step: int) -> None:
+        self.heard.append((step, metrics))
+
+    def finish(self, exit_code: int) -> None:
+        self.heard.append(exit_code)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_wandb_is_told_when_the_run_ends_and_of_no_machine(
+    broken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = Listener(fail_at=3 if broken else None)
+    monkeypatch.setitem(sys.modules, "wandb", Recorded(listener.heard))  # type: ignore[arg-type]
+    training = tiny_training(tmp_path, public_test=blobs(9, seed=1))
+    callbacks = [WandbLogger("tiny", mode="offline"), listener]
+    if broken:
+        with pytest.raises(RuntimeError, match="a callback broke"):
+            training.run(evaluate_every=3, callbacks=callbacks)
+    else:
+        training.run(evaluate_every=3, callbacks=callbacks)
+    at = listener.heard.index("left")
+    assert {type(one) for one in listener.heard[2:at]} == {Told}  # nothing is sent between two steps
+    begun, *logged, code = listener.heard[at + 1 :]
+    assert isinstance(begun, dict)
+    assert (begun["project"], begun["mode"]) == ("tiny", "offline")
+    assert begun["config"]["epsilon"] == training.plan.guarantee().epsilon
+    assert begun["settings"] == {
+        "x_disable_stats": True,
+        "x_disable_machine_info": True,
+        "disable_git": True,
+        "disable_code": True,
+        "console": "off",
+    }
+    assert logged == [(one.step, one.metrics) for one in told_of(listener) if one.metrics]
+    assert code == int(broken)
+
+
+@pytest.mark.filterwarnings(EVERYTHING)
+def test_wandb_itself(tmp_path: Path) -> None:
+    pytest.importorskip("wandb", reason="wandb is not installed")
+    training = tiny_training(tmp_path, public_test=blobs(9, seed=1))
+    training.run(evaluate_every=3, callbacks=[WandbLogger("tiny", mode="offline", dir=str(tmp_path))])
+    (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+    assert b"public/loss" in file.read_bytes()
+    assert not list(tmp_path.glob("wandb/offline-run-*/files/output.log"))

@@ -40,7 +40,7 @@ def answers(predictor: Predictor, path: Path, keep: Sequence[str] = ()) -> Answe
     if predictor.spec.table is None:
         if keep:
             raise InputError("--keep copies columns of a table; this model was trained on arrays, which have none")
-        return _of_scores(predictor.scores(read_rows(path, predictor.spec.inputs)), predictor.spec.outputs)
+        return of_scores(predictor.scores(read_rows(path, predictor.spec.inputs)), predictor.spec.outputs)
     encoder, found = predict_table(predictor, path)
     said = _of_table(encoder, found, {} if predictor.spec.public_rows is None else predictor.spec.public_rows.errors)
     paths = image_paths(path, encoder)
@@ -52,7 +52,8 @@ def answers(predictor: Predictor, path: Path, keep: Sequence[str] = ()) -> Answe
     return Answers(copied | first | said.columns, said.digits)
 
 
-def _of_scores(scores: Tensor, outputs: str | None) -> Answers:
+def of_scores(scores: Tensor, outputs: str | None) -> Answers:
+    """The columns for outputs of a model that knows no schema."""
     if outputs == "classes":
         shares = scores.softmax(dim=1).double().numpy()
         best = shares.argmax(axis=1)

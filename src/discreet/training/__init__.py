@@ -6,6 +6,7 @@ from discreet.training.callbacks.base import Callback, Opening, Told
 from discreet.training.callbacks.csv_logger import CSVLogger
 from discreet.training.callbacks.mlflow_logger import MLflowLogger
 from discreet.training.callbacks.tensorboard_logger import TensorBoardLogger
+from discreet.training.callbacks.wandb_logger import WandbLogger
 from discreet.training.preflight.engine_options import EngineOptions
 from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.public.extra_rows import PublicBatches
@@ -39,6 +40,7 @@ __all__ = [
     "Trained",
     "Training",
     "Tuning",
+    "WandbLogger",
     "answered_first",
     "choose_model",
     "refuse_own_rows",

@@ -1,5 +1,5 @@
-"""`Columns`: rows with named fields as pairs of input and target, from pandas, from Hugging Face's `datasets`, or from
-any map-style data set whose rows are mappings. None of these libraries is imported."""
+"""`Columns`: rows with named fields as pairs of input and target, from pandas, polars, Arrow, from Hugging Face's
+`datasets`, or from any map-style data set whose rows are mappings. None of these libraries is imported but pyarrow."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
+from discreet.data.private.arrow_frames import ArrowTable, as_named
 from discreet.data.private.pairs import Frame, features, numbers
 
 
@@ -29,8 +30,8 @@ class _Table(Protocol):
 class Columns(Dataset[tuple[Tensor, Tensor]]):
     """Rows with named fields, as pairs of an input and a target.
 
-    - `data`: a pandas DataFrame, a data set of Hugging Face's `datasets` (one split), or a map-style data set of
-      mappings from names to numbers and arrays.
+    - `data`: a DataFrame of pandas or polars, a table of Arrow, a data set of Hugging Face's `datasets` (one split), or
+      a map-style data set of mappings from names to numbers and arrays.
     - `target`: the name of the target. Whole numbers are classes, others numbers.
     - `inputs`: the name of one field, whose arrays are the inputs; or several fields of one number each, which
     are put side by side as float32. The default for a frame is all columns but the target.
@@ -41,11 +42,12 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
     def __init__(self, data: object, target: str, inputs: str | Sequence[str] | None = None) -> None:
         if isinstance(data, Mapping):
             raise InputError(f"data has the parts {', '.join(map(str, data))}; choose one, for example data['train']")
+        data = as_named(data)
         if not isinstance(data, Frame | _Table) and not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
             raise InputError(f"data must be a frame or a map-style data set, got {type(data).__name__}")
         self._data: Any = data
-        known = _names(data)
-        if inputs is None and isinstance(data, Frame):
+        known = _names(self._data)
+        if inputs is None and isinstance(self._data, Frame | ArrowTable):
             inputs = [name for name in known if name != target]
         if inputs is None:
             raise InputError("say which field the model sees: Columns(data, target, inputs=NAME)")
@@ -54,6 +56,11 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
         for name in (*self._inputs, target):
             if name not in known:
                 raise InputError(f"data has no field {name!r}; it has {', '.join(map(str, known))[:200]}")
+
+    @property
+    def held(self) -> Any:
+        """The data as it was given."""
+        return self._data.held if isinstance(self._data, ArrowTable) else self._data
 
     def __len__(self) -> int:
         return len(self._data)

@@ -1,4 +1,4 @@
-"""Pairs of arrays from elsewhere as tensors: NumPy arrays, and frames and series of pandas, which is not imported."""
+"""Pairs of arrays from elsewhere as tensors: NumPy arrays, frames and series of pandas and polars, tables of Arrow."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from discreet.core.errors import InputError
+from discreet.data.private.arrow_frames import ArrowTable, as_named, column, is_arrow
 
 
 @runtime_checkable
@@ -40,6 +41,7 @@ def paired(data: object) -> tuple[Tensor, Tensor] | None:
     | tensors                | themselves                                                                       |
     | NumPy arrays, series   | float32 if they are floating point, else int64                                   |
     | a frame of inputs      | float32, in the order of its columns, which must be numbers                      |
+    | polars, Arrow          | the same as NumPy and frames of pandas                                           |
     """
     if not isinstance(data, tuple) or len(data) != 2:
         return None
@@ -71,8 +73,14 @@ def numbers(values: Any, what: str) -> Tensor:
     return torch.from_numpy(np.array(found, np.float32 if found.dtype.kind == "f" else np.int64))
 
 
-def features(frame: Frame) -> Tensor:
+def features(frame: Frame | ArrowTable) -> Tensor:
     """The columns of a frame side by side, (rows, columns), float32."""
+    if isinstance(frame, ArrowTable):
+        whole = frame[:]
+        parts = [numbers(whole[name], f"the column {name!r}").float() for name in frame.column_names]
+        if any(part.dim() != 1 for part in parts):
+            raise InputError("a column holds lists; name it alone: discreet.Columns(data, target=NAME, inputs=NAME)")
+        return torch.stack(parts, dim=1)
     for name in frame.columns:
         numbers(frame[name].to_numpy(), f"the column {name!r}")
     return torch.from_numpy(np.array(frame.to_numpy(), np.float32))
@@ -83,6 +91,9 @@ def _tensor(part: object, what: str) -> Tensor | None:
         return part
     if isinstance(part, np.ndarray):
         return numbers(part, what)
-    if isinstance(part, Frame):
+    part = as_named(part)
+    if isinstance(part, Frame | ArrowTable):
         return features(part)
+    if is_arrow(part):
+        return numbers(column(part), what)
     return numbers(part.to_numpy(), what) if isinstance(part, _Series) else None

@@ -1,0 +1,80 @@
+"""Tables of Arrow, and whatever gives itself as one (polars), as named columns of NumPy arrays.
+
+They are read through the Arrow stream that they export (`__arrow_c_stream__`); polars is not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from discreet.core.array_types import Array
+from discreet.core.errors import InputError
+
+
+class ArrowTable:
+    """The columns of a table, each as an array with the rows along axis 0; `held` is the table as it was given.
+
+    A missing value is NaN; in a column of text or truth values it is None. Lists of equal length are further axes.
+    """
+
+    def __init__(self, held: Any) -> None:
+        import pyarrow as pa
+
+        self.held = held
+        table = pa.table(held)
+        twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+        if twice:
+            raise InputError(f"two columns are called {twice[0]!r}; rename one")
+        self._arrays = {name: _array(table.column(name), name) for name in table.column_names}
+        self._rows: int = table.num_rows
+
+    @property
+    def column_names(self) -> list[str]:
+        """Their names, in order."""
+        return list(self._arrays)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return self._rows
+
+    def __getitem__(self, rows: Sequence[int] | slice) -> dict[str, Array]:
+        """Some rows, column by column."""
+        return {name: array[rows] for name, array in self._arrays.items()}
+
+
+def is_arrow(data: object) -> bool:
+    """Whether `data` is a table or a column of Arrow or polars."""
+    exports = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    return exports and not hasattr(data, "iloc")  # pandas exports too, and is read as it is
+
+
+def as_named(data: Any) -> Any:
+    """A table of Arrow or polars as `ArrowTable`; anything else as it is."""
+    if is_arrow(data) and (hasattr(data, "columns") or hasattr(data, "column_names")):
+        return ArrowTable(data)
+    if hasattr(data, "collect") and hasattr(data, "collect_schema"):
+        raise InputError("data is a lazy frame, whose rows are not there yet; give data.collect()")
+    return data
+
+
+def column(data: Any) -> Array:
+    """A column of Arrow, or a series of polars, as an array."""
+    import pyarrow as pa
+
+    return _array(data if isinstance(data, pa.Array | pa.ChunkedArray) else pa.chunked_array(data), "targets")
+
+
+def _array(found: Any, name: str) -> Array:
+    import pyarrow as pa
+
+    nested = pa.types.is_list(found.type) or pa.types.is_large_list(found.type)
+    if not (nested or pa.types.is_fixed_size_list(found.type)):
+        plain: Array = found.to_numpy() if isinstance(found, pa.ChunkedArray) else found.to_numpy(zero_copy_only=False)
+        return plain
+    try:
+        return np.array(found.to_pylist())
+    except ValueError:
+        raise InputError(f"the column {name!r} has lists of different lengths; bring them to one length") from None

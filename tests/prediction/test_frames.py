@@ -1,0 +1,175 @@
+"""Frames go in, and frames of their kind come out, with the columns that `discreet predict` writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from folders import folder_of
+from sklearn.datasets import load_digits
+
+import discreet
+from discreet.certificate.model_spec import ModelSpec, Named
+from discreet.cli.app import run
+from discreet.core.errors import InputError, VerificationFailed
+from discreet.data.tables import Encoder, Schema
+from discreet.prediction import load, predict_frame
+from discreet.recipes.models.models import MODELS
+
+SCHEMA = {
+    "unit": "row",
+    "population": 9,
+    "target": ["outcome"],
+    "columns": {
+        "age": {"type": "number", "low": 0, "high": 100},
+        "seen": {"type": "date", "low": "2000-01-01", "high": "2030-01-01"},
+        "sex": {"type": "category", "categories": ["f", "m"]},
+        "town": {"type": "category", "categories": [f"t{i}" for i in range(70)]},
+        "outcome": {"type": "category", "categories": ["well", "ill"]},
+    },
+}
+ENCODER = Encoder(Schema.model_validate(SCHEMA))
+ROWS = pa.table({"age": [30, None, 200], "seen": ["2010-05-01", "2020-01-01", None], "sex": ["f", "x", "m"]})
+ROWS = ROWS.append_column("town", pa.array(["t3", None, "t69"]))
+
+
+def of_table(path: Path) -> Path:
+    arguments = {"kinds": list(ENCODER.kinds), "outputs": 2, "hidden": [4]}
+    spec = ModelSpec(model=Named("tabular", arguments), inputs=(4,), table=ENCODER.to_json(), outputs="classes")
+    return folder_of(path, MODELS["tabular"](**arguments), spec)
+
+
+def of_arrays(path: Path) -> Path:
+    arguments = {"inputs": 6, "outputs": 3}
+    return folder_of(path, MODELS["linear"](**arguments), ModelSpec(model=Named("linear", arguments), inputs=(2, 3)))
+
+
+def frames(table: pa.Table) -> dict[str, Any]:
+    """The same rows as each kind of frame."""
+    found: dict[str, Any] = {"arrow": table, "pandas": table.to_pandas()}
+    try:
+        import polars
+    except ImportError:
+        return found
+    return found | {"polars": polars.from_arrow(table)}
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
+def test_a_model_of_a_table_answers_in_the_same_kind(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind not in (given := frames(ROWS)):
+        pytest.skip("polars is not installed; it is in the extra dev")
+    folder = of_table(tmp_path / "f")
+    found = predict_frame(load(folder), given[kind], keep=("sex",))
+    assert type(found) is type(given[kind])
+    as_arrow = pa.Table.from_pandas(found) if kind == "pandas" else pa.table(found)
+    monkeypatch.chdir(tmp_path)
+    pyarrow.csv.write_csv(ROWS, "rows.csv")
+    assert run(["predict", "f", "rows.csv", "--out", "said.csv", "--keep", "sex"]) == 0
+    said = pyarrow.csv.read_csv("said.csv")
+    assert as_arrow.column_names == said.column_names
+    for name in said.column_names:
+        one, other = (table.column(name).to_pylist() for table in (as_arrow, said))
+        assert one == (pytest.approx(other, rel=1e-5, nan_ok=True) if isinstance(other[0], float) else other), name
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
+def test_a_model_of_arrays_takes_columns_side_by_side(kind: str, tmp_path: Path) -> None:
+    folder = of_arrays(tmp_path / "f")
+    predictor = load(folder)
+    assert predictor.spec.inputs is not None
+    rows = np.random.default_rng(0).normal(size=(4, int(np.prod(predictor.spec.inputs))))
+    if kind not in (given := frames(pa.table([*rows.T], names=[f"c{i}" for i in range(rows.shape[1])]))):
+        pytest.skip("polars is not installed; it is in the extra dev")
+    found = predict_frame(predictor, given[kind])
+    first = found.column_names[0] if kind == "arrow" else found.columns[0]
+    expected = predictor.predict(rows)
+    assert np.allclose(np.asarray(found[first]).reshape(len(rows), -1)[:, 0], expected.reshape(len(rows), -1)[:, 0])
+
+
+def test_the_index_of_pandas_stays(tmp_path: Path) -> None:
+    folder = of_table(tmp_path / "f")
+    frame = ROWS.to_pandas().set_index(pd.Index([7, 5, 3]))
+    assert list(predict_frame(load(folder), frame).index) == [7, 5, 3]
+
+
+def test_what_is_no_frame_of_numbers_is_refused(tmp_path: Path) -> None:
+    predictor = load(of_arrays(tmp_path / "f"))
+    for frame, said in (
+        (pa.table({"a": ["text"]}), "columns are numbers"),
+        ([[1.0]], "got list"),
+        (pa.table({}), "columns are numbers"),
+    ):
+        with pytest.raises(InputError, match=said):
+            predict_frame(predictor, frame)
+    with pytest.raises(InputError, match="which have none"):
+        predict_frame(predictor, pa.table({"a": [1.0]}), keep=("a",))
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("published")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert run(["train", "digits", "--epsilon", "2", "--set", "steps=20", "--out", "digits"]) == 0
+    return folder / "digits"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_mlflow_loads_a_published_folder(digits: Path, tmp_path: Path) -> None:
+    pyfunc = pytest.importorskip("mlflow.pyfunc", reason="mlflow is not installed; it is in the extra dev")
+    from discreet.integrations.mlflow_flavour import save_model
+
+    save_model(digits, tmp_path / "model")
+    loaded = pyfunc.load_model(str(tmp_path / "model"))
+    claim = discreet.load(digits).certificate["claim"]
+    assert loaded.metadata.metadata["epsilon"] == claim["epsilon"]
+    pixels = load_digits().data[:9] / 16
+    expected = discreet.load(digits).predict(pixels).numpy()
+    assert np.array_equal(loaded.predict(pixels), expected)
+    found = loaded.predict(pd.DataFrame(pixels))
+    assert list(found["class"]) == list(expected)
+    assert f"discreet=={discreet.__version__}" in (tmp_path / "model" / "requirements.txt").read_text()
+    with pytest.raises(InputError, match="exists already"):
+        save_model(digits, tmp_path / "model")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_folder_that_does_not_hold_is_not_saved_and_a_changed_one_is_not_loaded(digits: Path, tmp_path: Path) -> None:
+    pyfunc = pytest.importorskip("mlflow.pyfunc", reason="mlflow is not installed; it is in the extra dev")
+    from discreet.integrations.mlflow_flavour import save_model
+
+    save_model(digits, tmp_path / "model")
+    weights = tmp_path / "model" / "data" / "digits" / "model.safetensors"
+    changed = bytearray(weights.read_bytes())
+    changed[-1] ^= 1
+    weights.write_bytes(changed)
+    with pytest.raises(VerificationFailed, match="is not the file that the certificate is about"):
+        pyfunc.load_model(str(tmp_path / "model"))
+    with pytest.raises(VerificationFailed, match="REJECTED"):
+        save_model(weights.parent, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_it_is_logged_to_a_run(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed; it is in the extra dev")
+    from discreet.integrations.mlflow_flavour import log_model
+
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    before = mlflow.get_tracking_uri()
+    try:
+        mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
+        mlflow.set_experiment("digits")
+        with mlflow.start_run():
+            logged = log_model(digits)
+        loaded = mlflow.pyfunc.load_model(logged.model_uri)
+        assert loaded.predict(load_digits().data[:1] / 16).shape == (1,)
+    finally:
+        mlflow.set_tracking_uri(before)
