@@ -114,7 +114,9 @@ ALLOWED: dict[str, set[str]] = {
         "publication",
         "clipping",
         "certificate",
-    },  # other people's loops around a private one
+        "prediction",
+        "verification",
+    },  # other people's loops around a private one; prediction and verification: a published folder for their servers
 }
 # trainings, made and taken again on rows that are made up; and how a published folder says what was measured
 ALLOWED["audit"] = ALLOWED["training"] | {"training", "certificate"}
