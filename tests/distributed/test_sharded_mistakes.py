@@ -1,0 +1,145 @@
+"""Mistakes and faults in runs whose weights are shared out: an error in every process, nobody waits, and nothing is
+released for the step. What does not go with shards is refused in one line.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sharded_runs
+import torch
+from problems import tiny_plan
+from sharded_runs import gpt, plan, texts
+from torch import nn
+from torchrun import started
+from ways import SAMPLINGS, WAYS
+
+from discreet.core.errors import DiscreetError
+from discreet.methods import Averaging
+from discreet.plan import Metric, Plan
+from discreet.training import EngineOptions, PublicData
+
+MET: dict[str, tuple[str, int]] = {
+    "another_learning_rate": ("different weights", 0),
+    "another_setting_of_the_loss": ("different gradients of the same random row", 0),
+    "other_weights": ("another state of the model", 0),
+    "another_order": ("another data", 0),
+    "all_lanes_in_each": ("not added every drawn unit exactly once", 0),
+    "a_chunk_left_out": ("a chunk of the step was not added", 1),
+    "an_error_of_the_loop": ("failed with KeyError", 1),
+    "changed_weights": ("changed by something that is not a release", 1),
+    "memory_that_ends_in_a_pass": ("has ended or does not answer", 0),
+    "a_process_that_is_gone_in_a_pass": ("has ended or does not answer", 1),
+    "a_sum_that_is_no_number": ("not a number that fits its grid", 0),
+    "a_model_that_fails_in_one_process": ("", 4),
+    "a_step_after_the_result": ("put together for its result", 1),
+}
+"""What processes say, and how many steps were released before."""
+
+OWN = {
+    "an_error_of_the_loop": "KeyError",
+    "memory_that_ends_in_a_pass": "MemoryError",
+    "a_process_that_is_gone_in_a_pass": "gone",
+}
+"""The error of the second process, where it is its own."""
+
+ENDED = ("memory_that_ends_in_a_pass", "a_process_that_is_gone_in_a_pass")
+"""After these the processes are no team any more."""
+
+
+def check(folder: Path, *mistakes: str) -> None:
+    started(2, "sharded_mistakes.py", str(folder), *mistakes, timeout=240)
+    for name in mistakes:
+        said, released = MET[name]
+        for rank in range(2):
+            kind, words, count = json.loads((folder / f"{name}.{rank}").read_text())
+            if rank == 1 and name in OWN:
+                assert kind == OWN[name]
+                continue
+            assert re.search(said, words), (name, rank, kind, words)
+            assert (kind == "nothing") == (not said), (name, rank, kind, words)
+            assert count == released, (name, rank)
+            assert "a private row" not in words  # what a row may have put into an error
+
+
+def test_a_mistake_ends_all_processes_and_a_failing_model_none(tmp_path: Path) -> None:
+    check(tmp_path, *[name for name in MET if name not in ENDED])
+
+
+@pytest.mark.parametrize("name", ENDED)
+def test_nobody_waits_for_a_process_that_ends_in_the_middle_of_a_pass(tmp_path: Path, name: str) -> None:
+    check(tmp_path, name)
+
+
+class Positions(nn.Module):
+    """A trained parameter beside a module that has some of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.at = gpt(), nn.Parameter(torch.zeros(3))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return torch.add(self.inner(tokens), self.at)
+
+
+class Reaching(nn.Module):
+    """A frozen layer whose weight is used outside of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.side = gpt(), nn.Linear(3, 3, bias=False).requires_grad_(requires_grad=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(self.inner(tokens), self.side.weight)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "engine": ({"engine": "exact"}, "the engine 'exact' needs all weights at once"),
+    "adaptive clipping": (
+        {"plan": plan(clip_norm=None, clipping=WAYS["adaptive"])},
+        "clipping 'adaptive' keeps a state",
+    ),
+    "correlated noise": (
+        {
+            "plan": Plan.make(
+                SAMPLINGS["cyclic"](40), population=40, steps=9, clip_norm=1.0, delta=1e-5, noise_multiplier=2
+            )
+        },
+        "correlated noise keeps the sums of earlier steps",
+    ),
+    "metrics": (
+        {"plan": tiny_plan(population=40, metrics=(Metric(kind="accuracy", noise=20.0, every=2),))},
+        "private metrics are computed by the whole model",
+    ),
+    "public": ({"public": PublicData(test=texts())}, "public rows are evaluated by the whole model"),
+    "averaging": ({"averaging": Averaging(0.9)}, "an average of iterates is a second model"),
+    "optimizer": ({"optimizer": lambda held: torch.optim.Adafactor(held)}, "Adafactor may need whole parameters"),
+    "positions": ({"model": Positions()}, "holds trained parameters beside other modules"),
+    "shard": ({"shard": "zero"}, '"fully" .each keeps a part of it.'),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_go_with_shards_is_refused_before_anything_is_there(tmp_path: Path, name: str) -> None:
+    changes, said = REFUSED[name]
+    shared = {"shard": changes.get("shard", "fully"), "lanes": 2}
+    with pytest.raises(DiscreetError, match=said):
+        sharded_runs.training(tmp_path / "run", shared, **{key: one for key, one in changes.items() if key != "shard"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_weight_that_is_used_outside_of_its_module_is_refused_before_a_charge(tmp_path: Path) -> None:
+    made = sharded_runs.training(tmp_path / "run", {"shard": "fully"}, model=Reaching())
+    refused = pytest.raises(DiscreetError, match="a module uses weights of another one")
+    with refused, made.session() as session:
+        session.ready()
+    assert made.team.lockstep is not None
+
+
+def test_auto_is_bookkeeping_and_options_of_the_engine_hold(tmp_path: Path) -> None:
+    engine = EngineOptions(fixed_rows=True, physical_batch=4)
+    made = sharded_runs.training(tmp_path / "run", {"shard": "fully"}, engine=engine, physical_batch=None)
+    assert made.engine.name == "bookkeeping"
+    assert made.run().charged_steps == 4
