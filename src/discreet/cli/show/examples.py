@@ -28,7 +28,8 @@ EXAMPLES: Mapping[str, str] = {
     "discreet report digits-private --fill answers.yaml --out record.yaml",
     "init": "discreet init table --out my-table\ndiscreet init images",
     "schema": "discreet schema patients.csv --out patients.yaml",
-    "suggest": "discreet suggest --population 60000 --epsilon 1 --parameters 26000",
+    "suggest": "discreet suggest --population 60000 --epsilon 1 --parameters 26000\n"
+    "discreet suggest --population 20000 --epsilon 3 --task causal-lm",
     "plan": "discreet plan digits --set epsilon=2\n"
     "discreet plan patients.csv --schema patients.yaml --epsilon 3 --delta 1e-6",
     "epsilon": "discreet epsilon --sampling poisson --rate 0.01 --noise 6 --steps 40000 --delta 1e-5",

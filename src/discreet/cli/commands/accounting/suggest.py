@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from discreet.cli.options.json_output import echo_json
 from discreet.cli.show.digits import rounded_up
 from discreet.core.adjacency import Adjacency
+from discreet.core.errors import InputError
+
+if TYPE_CHECKING:
+    from discreet.plan.suggest import LanguageSuggestion, Suggestion
 
 
 def suggest(
@@ -19,13 +23,20 @@ def suggest(
         Adjacency, typer.Option("--adjacency", help="When two data sets are neighbours.")
     ] = Adjacency.ADD_REMOVE,
     parameters: Annotated[int | None, typer.Option("--parameters", help="Numbers that the model trains.")] = None,
-    epochs: Annotated[float, typer.Option("--epochs", help="Most passes over the data that there is time for.")] = 100,
+    epochs: Annotated[
+        float | None,
+        typer.Option("--epochs", help="Most passes over the data there is time for [100; 10 by --task]."),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", help="Of a language model: causal-lm or classification.")
+    ] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="With --task: train all weights, and no adapters.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Suggest batch, steps, delta and noise for a population and a budget, each with its reason."""
-    from discreet.plan.suggest import suggest as suggestion
+    from discreet.plan.suggest import LanguageSuggestion
 
-    found = suggestion(population, epsilon, delta, adjacency=adjacency, parameters=parameters, most_epochs=epochs)
+    found = _found(population, epsilon, delta, adjacency, parameters, epochs, task, whole=whole)
     plan, promised = found.plan, found.plan.guarantee()
     noise = plan.noise[0].multiplier
     if as_json:
@@ -42,6 +53,8 @@ def suggest(
             "kind": promised.kind,
             "reasons": list(found.reasons),
         }
+        if isinstance(found, LanguageSuggestion):
+            facts |= {"learning_rate": found.learning_rate, "rank": found.rank}
         echo_json(facts)
         return
     typer.echo(
@@ -50,3 +63,31 @@ def suggest(
     )
     for reason in found.reasons:
         typer.echo(f"- {reason}")
+    if isinstance(found, LanguageSuggestion):
+        typer.echo(f"discreet train TEXTS --model FOLDER ... {found.options}")
+
+
+def _found(
+    population: float,
+    epsilon: float,
+    delta: float | None,
+    adjacency: Adjacency,
+    parameters: int | None,
+    epochs: float | None,
+    task: str | None,
+    *,
+    whole: bool,
+) -> Suggestion | LanguageSuggestion:
+    """The suggestion for a model of language, if `task` says so, or for any other."""
+    from discreet.plan.suggest import suggest as suggestion
+    from discreet.plan.suggest.suggest_language import MOST_EPOCHS, suggest_language
+
+    if task is None:
+        if whole:
+            raise InputError("--whole is for a language model; say which by --task causal-lm or classification")
+        most = 100 if epochs is None else epochs
+        return suggestion(population, epsilon, delta, adjacency=adjacency, parameters=parameters, most_epochs=most)
+    if parameters is not None:
+        raise InputError("--parameters is not for --task, whose rules do not count them; leave it out")
+    most = MOST_EPOCHS if epochs is None else epochs
+    return suggest_language(population, epsilon, delta, task=task, whole=whole, adjacency=adjacency, most_epochs=most)

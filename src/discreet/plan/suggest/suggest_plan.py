@@ -70,12 +70,13 @@ def suggest(
     parameters: int | None = None,
     most_epochs: float = 100.0,
     poisson: bool = False,
+    clip_norm: float = _CLIP_NORM,
 ) -> Suggestion:
     """Suggest a plan for a declared public `population` and a budget.
 
     `parameters`: how many numbers the model trains; then the noise is compared with the gradient. `most_epochs`:
-    passes over the data that there is time for. `poisson`: with Poisson batches, without a look at what others
-    would cost, which takes seconds. Errors as those of `Plan.make` and `Plan.calibrate`.
+    passes over the data that there is time for. `poisson`: with Poisson batches, without a look at what others would
+    cost, which takes seconds. `clip_norm`: that of the plan. Errors as those of `Plan.make` and `Plan.calibrate`.
     """
     population = checks.positive("population", population)
     if not _FEWEST <= population <= _MOST:
@@ -94,7 +95,7 @@ def suggest(
     if not poisson:
         sampling, steps, why = _sampling(population, batch, steps, epsilon, delta, adjacency)
     plan = Plan.make(
-        sampling, population=population, steps=steps, clip_norm=_CLIP_NORM, delta=delta, adjacency=adjacency
+        sampling, population=population, steps=steps, clip_norm=clip_norm, delta=delta, adjacency=adjacency
     ).calibrate(epsilon)
     reasons = [why_delta, why, *_reasons(plan, epochs, most_epochs), *_size(plan, parameters)]
     return Suggestion(plan, epochs, tuple(reasons))
@@ -171,7 +172,8 @@ def _reasons(plan: Plan, epochs: float, most_epochs: float) -> Iterator[str]:
         f"{most_epochs:g} epochs and at least about {_LEAST_STEPS} steps, whose noise is within {_WASTE - 1:.0%} of "
         "the least possible"
     )
-    yield f"clip norm {_CLIP_NORM:g}: its size matters only together with the learning rate; tune that one"
+    norm = plan.clipping.first_norm
+    yield f"clip norm {norm:g}: its size matters only together with the learning rate; tune that one"
 
 
 def _size(plan: Plan, parameters: int | None) -> Iterator[str]:
