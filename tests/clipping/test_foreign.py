@@ -34,7 +34,7 @@ def net() -> nn.Module:
 def test_a_sharded_model_is_refused_by_name_in_every_engine(mesh: DeviceMesh, tmp_path: Path, engine: str) -> None:
     model = net()
     fully_shard(model, mesh=mesh)
-    with pytest.raises(UnsupportedModel, match=r"^'0\.weight' \(and 3 more\) is a DTensor: .* before sharding$"):
+    with pytest.raises(UnsupportedModel, match=r"^'0\.weight' \(and 3 more\) is a DTensor: .* before sharding "):
         tiny_training(tmp_path, model=model, engine=engine)
     assert list(tmp_path.iterdir()) == []
 

@@ -12,6 +12,8 @@ from discreet.clipping.capture.owners import WHOLE, owners_of
 from discreet.clipping.rules import Vectorised
 from discreet.core.errors import UnsupportedModel
 
+_LISTS = (nn.ModuleList, nn.Sequential)
+
 
 @dataclass(frozen=True, slots=True)
 class WeightUnit:
@@ -24,7 +26,7 @@ class WeightUnit:
 
 
 def weight_units(model: nn.Module) -> list[WeightUnit]:
-    """The parameters of a model, each in one unit: those of an entry of the outermost `nn.ModuleList`s together, others
+    """The parameters of a model, each in one unit: those of an entry of the outermost lists of modules together, others
     module by module. Modules that share a parameter are in one unit.
 
     `UnsupportedModel` for a trained parameter that a module holds beside modules with parameters of their own.
@@ -77,7 +79,11 @@ def _groups(model: nn.Module) -> Iterator[tuple[str, nn.Module, list[nn.Paramete
 
 
 def _blocks(module: nn.Module) -> set[nn.Module]:
-    """The entries of the outermost lists of modules."""
-    if isinstance(module, nn.ModuleList):
-        return set(module.children())
-    return {block for child in module.children() for block in _blocks(child)}
+    """The entries of the outermost lists of modules (`nn.ModuleList`, `nn.Sequential`) that are no lists themselves."""
+    found: set[nn.Module] = set()
+    for child in module.children():
+        if isinstance(module, _LISTS) and not isinstance(child, _LISTS):
+            found.add(child)
+        else:
+            found |= _blocks(child)
+    return found

@@ -14,7 +14,10 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from discreet.core.errors import UnsupportedModel
 
-_SHARED = "the engines do not see the gradients of its parts; train the model in one process, as it was before sharding"
+_SHARED = (
+    "the engines do not see the gradients of its parts; give the model whole, as it was before sharding "
+    '(Training(shard="fully") shares it out)'
+)
 _SPARSE = "the engines clip dense gradients only; make it with sparse=False"
 
 
