@@ -234,8 +234,10 @@ def of_torch_func(setting: Setting, *, compiled: bool) -> Step:
     """vmap(grad), compiled or not, and the rest as one would write it."""
     model, inputs, targets = setting.problem()
     loss, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=RATE)
-    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    buffers = dict(model.named_buffers())
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    parameters = {name: parameter.detach() for name, parameter in trained.items()}
+    frozen = {name: parameter for name, parameter in model.named_parameters() if name not in trained}
+    buffers = frozen | dict(model.named_buffers())
 
     def of_one(own: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         output = functional_call(model, {**own, **buffers}, (x.unsqueeze(0),))
@@ -252,7 +254,7 @@ def of_torch_func(setting: Setting, *, compiled: bool) -> Step:
     def step() -> None:
         with setting.precision():
             found = clipped(parameters, inputs, targets)
-        for name, parameter in model.named_parameters():
+        for name, parameter in trained.items():
             noise = torch.randn_like(parameter) * (MULTIPLIER * NORM)
             parameter.grad = (found[name] + noise) / len(inputs)
         optimizer.step()

@@ -17,6 +17,13 @@ def fine_tuned(draw: Draw, folder: Path) -> list[str]:
     base = os.environ["DISCREET_FAULTS_BASE"] if draw.random() < 0.9 else odd_path(draw, folder)
     if draw.random() < 0.2:
         model = os.environ["DISCREET_FAULTS_PUBLISHED"] if draw.random() < 0.5 else odd_path(draw, folder)
+        asked = draw.choice(["generate", "generate", "merge", "predict"])
+        if asked == "merge":
+            out = draw.choice([odd_path(draw, folder), str(folder / "merged" / draw.choice(WORDS))])
+            return ["merge", model, "--model", base, "--out", out]
+        if asked == "predict":
+            texts = write(folder / "new.jsonl", texts_in(draw, ".jsonl"))
+            return ["predict", model, texts, "--model", base, "--keep", draw.choice(["", "kind", *WORDS])]
         return ["generate", model, "--model", base, "--prompt", draw.choice(WORDS), "--rows", draw.choice(NUMBERS)]
     end = draw.choice([".jsonl", ".csv", ".parquet", ".txt"])
     texts = write(folder / f"texts{end}", texts_in(draw, end)) if draw.random() < 0.9 else odd_path(draw, folder) + end

@@ -12,8 +12,9 @@ from typing import Any
 
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from safetensors import SafetensorError
 
-from discreet.core.disk import real
+from discreet.core.disk import real, whole_folder
 from discreet.core.errors import InputError
 from discreet.core.html import rounded_up
 from discreet.jobs.language.published_texts import PublishedTexts
@@ -42,14 +43,15 @@ def merge(folder: Path, base: Path, out: Path) -> PublishedTexts:
     if classes := published.texts.classes:
         merged.config.id2label = dict(enumerate(classes))
         merged.config.label2id = {name: place for place, name in enumerate(classes)}
-    half = real(out).with_name(out.name + ".part")
-    if half.exists():
-        raise InputError(f"{half} was left by a merge that was broken off; remove it")
-    merged.save_pretrained(half)
-    published.tokenizer.save_pretrained(half)
-    shutil.copytree(folder, half / PROOF)
-    (half / "README.md").write_text(card(published), encoding="utf-8")
-    half.rename(real(out))
+    try:
+        with whole_folder(out) as draft:
+            merged.save_pretrained(draft)
+            published.tokenizer.save_pretrained(draft)
+            shutil.copytree(folder, draft / PROOF)
+            (draft / "README.md").write_text(card(published), encoding="utf-8")
+    except (OSError, SafetensorError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot write {out}: {why}; choose a folder that can be written") from None
     return published
 
 

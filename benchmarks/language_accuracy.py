@@ -1,0 +1,263 @@
+"""Private fine-tuning of the models of `language_pretraining.py` on the private half of IMDb's reviews.
+
+python benchmarks/language_accuracy.py --data DIR --models models --out results.jsonl [--seeds 5]    (resumable)
+python benchmarks/language_accuracy.py --out results.jsonl --show                         (the tables of the page)
+
+Sentiment by the masked model, and the perplexity of the causal one. What is measured is measured on reviews of the test
+part, declared public; none of them is also in the training part. `words` is the recipe `imdb` on the same private half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from language_pretraining import clean, is_public
+from peft import LoraConfig, get_peft_model
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+
+import discreet
+from discreet.data.sets.imdb import reviews
+from discreet.language import TASKS, TransformersModel, TransformersRows
+from discreet.recipes import load_recipe
+
+DELTA, TESTED, RANK = 1e-5, 4000, 8
+EPSILONS = (8.0, 3.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a model is trained: rows of a step, steps, learning rate, clip norm."""
+
+    batch: int
+    steps: int
+    rate: float
+    clip: float = 0.1
+
+
+WAYS = {
+    ("sentiment", "full"): Way(1024, 16, 2e-3),
+    ("sentiment", "lora"): Way(1024, 16, 5e-3),
+    ("perplexity", "full"): Way(1024, 8, 1e-3),
+    ("perplexity", "lora"): Way(1024, 8, 3e-3),
+}
+PLAIN = {"sentiment": Way(64, 250, 1e-3), "perplexity": Way(64, 125, 5e-4)}
+"""Without privacy, about as many rows in all."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run. `epsilon`: None without privacy. `how`: "full", "lora", "words", or "none" for the model as it was."""
+
+    task: str
+    how: str
+    epsilon: float | None
+    seed: int
+
+
+def cases(seeds: int) -> Iterator[Case]:
+    """Those of the page, all of one seed before the next."""
+    for seed in range(seeds):
+        yield Case("perplexity", "none", None, seed)
+        yield Case("sentiment", "full", None, seed)
+        for epsilon in EPSILONS:
+            for how in ("full", "lora", "words"):
+                yield Case("sentiment", how, epsilon, seed)
+        yield Case("perplexity", "full", None, seed)
+        for epsilon in EPSILONS:
+            for how in ("full", "lora"):
+                yield Case("perplexity", how, epsilon, seed)
+
+
+@cache
+def texts(data: Path, private: bool) -> list[tuple[str, int]]:
+    """(text, label) of the private half, or of the public test rows, in an order that a public seed decides."""
+    train = reviews(data, "train")
+    if private:
+        found = [(clean(text), label) for _, label, text in train if not is_public(text)]
+    else:
+        known = {text for _, _, text in train}
+        found = [(clean(text), label) for _, label, text in reviews(data, "test") if text not in known]
+    order = np.random.default_rng(0).permutation(len(found))
+    return [found[place] for place in order][: None if private else TESTED]
+
+
+@cache
+def rows(task: str, data: Path, models: Path, private: bool) -> tuple[Tensor, Tensor]:
+    """Rows of tokens: the last tokens of a review for its sentiment, the first ones to be predicted."""
+    tokenizer = AutoTokenizer.from_pretrained(models / ("masked" if task == "sentiment" else "causal"))
+    tokenizer.truncation_side = "left" if task == "sentiment" else "right"
+    there = texts(data, private)
+    found = tokenizer([text for text, _ in there], truncation=True)
+    fields: list[dict[str, Any]] = [
+        {"input_ids": found["input_ids"][place], "attention_mask": found["attention_mask"][place]}
+        for place in range(len(there))
+    ]
+    if task == "sentiment":
+        for field, (_, label) in zip(fields, there, strict=True):
+            field["labels"] = label
+    name = "classification" if task == "sentiment" else "causal-lm"
+    return TransformersRows(fields, name, length=tokenizer.model_max_length).tensors()
+
+
+def build(case: Case, models: Path) -> tuple[TransformersModel, nn.Module]:
+    """The model, with its new weights by the seed, and the loss of a row."""
+    torch.manual_seed(case.seed)
+    if case.task == "sentiment":
+        name, inner = "classification", AutoModelForSequenceClassification.from_pretrained(models / "masked")
+    else:
+        name, inner = "causal-lm", AutoModelForCausalLM.from_pretrained(models / "causal")
+    if case.how == "lora":
+        wanted = {"r": RANK, "lora_alpha": 2 * RANK, "target_modules": "all-linear"}
+        inner = get_peft_model(inner, LoraConfig(task_type=TASKS[name].peft, **wanted))
+    return TransformersModel(inner, name), TASKS[name].loss()
+
+
+def private_run(case: Case, way: Way, given: tuple[Tensor, Tensor], models: Path, folder: Path) -> nn.Module:
+    """Train under a plan; noise is fresh in every run, whatever the seed."""
+    model, loss = build(case, models)
+    size = {"population": len(given[1]), "batch": way.batch, "steps": way.steps}
+    plan = discreet.Plan.poisson(**size, clip_norm=way.clip, delta=DELTA).calibrate(epsilon=case.epsilon)
+    trained = [one for one in model.parameters() if one.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=way.rate, weight_decay=0.0)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: slope(step, way.steps))
+    options = {"engine": "bookkeeping", "run": folder / "run", "scheduler": scheduler}
+    done = discreet.Training(plan, model, loss, optimizer, given, **options).run(progress=False)
+    assert done.plan.guarantee().epsilon <= (case.epsilon or 0)
+    return done.model
+
+
+def slope(step: int, steps: int) -> float:
+    """The learning rate over the first one: up in a tenth of the steps, then down in a line."""
+    return min((step + 1) / max(1, steps // 10), 1 - step / (steps + 1))
+
+
+def plain_run(case: Case, way: Way, given: tuple[Tensor, Tensor], models: Path) -> nn.Module:
+    """Train without privacy."""
+    model, loss = build(case, models)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=way.rate, weight_decay=0.01)
+    draws = np.random.default_rng(case.seed)
+    for step in range(way.steps):
+        optimizer.param_groups[0]["lr"] = way.rate * slope(step, way.steps)
+        chosen = torch.from_numpy(draws.choice(len(given[1]), way.batch, replace=False))
+        loss(model.train()(given[0][chosen]), given[1][chosen]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return model
+
+
+def words_run(case: Case, data: Path, folder: Path) -> float:
+    """Accuracy of the recipe `imdb` on the private half at this epsilon, on the same public test rows."""
+    recipe = load_recipe("imdb", [f"epsilon={case.epsilon}", "population=12500"])
+    (inputs, labels), (test, truth) = words(data)
+    model = recipe.build_model()
+    options = {"run": folder / "run", "averaging": recipe.averaging}
+    done = discreet.Training(
+        recipe.plan(), model, nn.CrossEntropyLoss(), recipe.build_optimizer(model), (inputs, labels), **options
+    ).run(progress=False)
+    with torch.no_grad():
+        return float((done.model(test).argmax(1) == truth).float().mean())
+
+
+@cache
+def words(data: Path) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """The private half and the public test rows as the recipe's words."""
+    recipe = load_recipe("imdb")
+    split = recipe.load_data(data)
+    train, known = reviews(data, "train"), {text for text, _ in texts(data, False)}
+    private = torch.tensor([not is_public(text) for _, _, text in train])
+    tested = torch.tensor([clean(text) in known for _, _, text in reviews(data, "test")])
+    (inputs, labels), (test, truth) = split.train, split.test or split.train
+    return (inputs[private], labels[private]), (test[tested], truth[tested])
+
+
+def measured(case: Case, model: nn.Module, test: tuple[Tensor, Tensor]) -> float:
+    """Accuracy, or perplexity per token, on rows declared public."""
+    inputs, targets = test
+    total, count = 0.0, 0
+    model.eval()
+    with torch.no_grad():
+        for start in range(0, len(targets), 200):
+            scores, truth = model(inputs[start : start + 200]), targets[start : start + 200]
+            if case.task == "sentiment":
+                total, count = total + float((scores.argmax(1) == truth).sum()), count + len(truth)
+            else:
+                total += float(nn.functional.cross_entropy(scores, truth, reduction="sum"))
+                count += int((truth != -100).sum())
+    return total / count if case.task == "sentiment" else math.exp(total / count)
+
+
+def run(case: Case, data: Path, models: Path) -> dict[str, Any]:
+    """A run, and what it reached."""
+    begun = time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        if case.how == "words":
+            found = words_run(case, data, Path(folder))
+        else:
+            given, test = (rows(case.task, data, models, private) for private in (True, False))
+            if case.how == "none":
+                model: nn.Module = build(case, models)[0]
+            elif case.epsilon is None:
+                model = plain_run(case, PLAIN[case.task], given, models)
+            else:
+                model = private_run(case, WAYS[case.task, case.how], given, models, Path(folder))
+            found = measured(case, model, test)
+    return asdict(case) | {"found": round(found, 5), "CPU seconds": round(time.process_time() - begun)}
+
+
+def show(out: Path) -> None:
+    """The tables of the page."""
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    for task, form in (("sentiment", lambda one: f"{100 * one:.1f} %"), ("perplexity", lambda one: f"{one:.1f}")):
+        kinds = dict.fromkeys((one["how"], one["epsilon"]) for one in found if one["task"] == task)
+        print(f"\n| {task} | epsilon | mean | std. dev. | runs |\n|---|---|---|---|---|")
+        for how, epsilon in sorted(kinds, key=lambda kind: (kind[0], kind[1] or math.inf)):
+            values = [
+                one["found"] for one in found if (one["task"], one["how"], one["epsilon"]) == (task, how, epsilon)
+            ]
+            print(f"| {how} | {epsilon or 'not private'} | {line(values, form)} |")
+
+
+def line(values: list[float], form: Callable[[float], str]) -> str:
+    """Mean, standard deviation and number of runs as cells."""
+    spread = form(statistics.stdev(values)) if len(values) > 1 else "-"
+    return f"{form(statistics.mean(values))} | {spread} | {len(values)}"
+
+
+def main() -> None:
+    """Run the cases that are not there yet."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--models", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", help="one of sentiment, perplexity")
+    parser.add_argument("--show", action="store_true")
+    options = parser.parse_args()
+    if options.show:
+        return show(options.out)
+    torch.set_num_threads(1)
+    done = options.out.read_text().splitlines() if options.out.exists() else []
+    known = {Case(one["task"], one["how"], one["epsilon"], one["seed"]) for one in map(json.loads, done)}
+    for case in cases(options.seeds):
+        if case not in known and options.only in (None, case.task):
+            with options.out.open("a") as file:
+                file.write(json.dumps(run(case, options.data, options.models)) + "\n")
+            print(options.out.read_text().splitlines()[-1], flush=True)
+    return None
+
+
+if __name__ == "__main__":
+    main()
