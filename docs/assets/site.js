@@ -5,6 +5,11 @@ function reach() {
     if (part.scrollWidth > part.clientWidth) part.setAttribute("tabindex", "0");
     else part.removeAttribute("tabindex");
   });
+  document.querySelectorAll(".md-nav[aria-labelledby]").forEach((part) => { // a section and its first page share a name
+    const name = part.querySelector(":scope > .md-nav__title")?.textContent.trim();
+    part.setAttribute("aria-label", `${name}, level ${part.dataset.mdLevel}`);
+    part.removeAttribute("aria-labelledby");
+  });
   document.querySelectorAll(".md-code__nav").forEach((part) => part.setAttribute("role", "presentation"));
 }
 addEventListener("DOMContentLoaded", () => {

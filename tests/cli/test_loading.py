@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from discreet.cli.app import run
 from discreet.cli.loading import loading
 
 
@@ -35,3 +38,24 @@ def test_what_the_user_turned_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_person_at_a_terminal_is_told_what_goes_on_and_what_to_do_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert run(["train", "digits", "--epsilon", "2", "--set", "steps=5", "--out", "out"]) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith("loading PyTorch, then checking plan")
+    assert "read out/report.html, and check it: discreet verify out\n" in said.err
+    assert said.out.startswith("out: certified epsilon ")
+    assert len(said.out.splitlines()) == 1
+
+
+def test_scripts_get_the_result_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["train", "digits", "--epsilon", "2", "--set", "steps=5", "--out", "out"]) == 0
+    assert capsys.readouterr().err == ""

@@ -51,3 +51,10 @@ def test_an_estimate_is_another_type() -> None:
     assert estimate != made()
     with pytest.raises((AttributeError, TypeError)):  # which one depends on the version of Python
         estimate.kind = "guarantee"  # type: ignore[misc]
+
+
+def test_as_text_it_is_one_line_rounded_to_the_safe_side() -> None:
+    assert str(made(1.00001, lower=0.99999)) == (
+        "epsilon 1.0001 (at least 0.9999) at delta 1e-05, add_remove, unit example, by pld"
+    )
+    assert str(made(math.inf)) == "epsilon infinite at delta 1e-05, add_remove, unit example, by pld"

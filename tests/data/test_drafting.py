@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from discreet.cli.app import run
+from discreet.core.errors import InputError
 from discreet.data.tables import load_schema
 from discreet.data.tables.drafting.draft import Known, draft, left_open
 from discreet.data.tables.drafting.plausible import PLAUSIBLE, plausible
@@ -96,3 +97,15 @@ def test_the_command_says_what_is_left(
     assert capsys.readouterr().out == (
         "b.yaml: check what is proposed; then: discreet train t.csv --schema b.yaml --epsilon 3 --test public.csv\n"
     )
+
+
+@pytest.mark.parametrize("role", ["unit", "row_id"])
+def test_nothing_is_asked_of_the_column_that_names_people_or_rows(role: str, tmp_path: Path) -> None:
+    lines = ["columns:", "  who: {type: category, categories: FILL_IN}", "  ill: {type: boolean}", "target: ill"]
+    (tmp_path / "s.yaml").write_text("\n".join([*lines, f"{role}: who"]))
+    schema = load_schema(tmp_path / "s.yaml")
+    assert schema.features == ()
+    assert schema.target == ("ill",)
+    (tmp_path / "s.yaml").write_text("\n".join(lines))
+    with pytest.raises(InputError, match=r"fill in columns\.who\.categories"):
+        load_schema(tmp_path / "s.yaml")

@@ -1,8 +1,9 @@
-"""Loading what a command needs."""
+"""Loading what a command needs, and what is said meanwhile."""
 
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,3 +23,10 @@ def loading() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def to_terminal(line: str) -> None:
+    """Say something to a person who waits; scripts and files do not get it."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()

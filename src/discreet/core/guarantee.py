@@ -38,6 +38,12 @@ class Guarantee:
         """Whether anything at all is proved."""
         return math.isfinite(self.epsilon)
 
+    def __str__(self) -> str:
+        """One line; epsilon is rounded up, the lower bound down."""
+        least = "" if self.lower is None else f" (at least {rounded_down(self.lower)})"
+        whom = f"{self.adjacency.value}, unit {self.unit.value}, by {self.method}"
+        return f"epsilon {rounded_up(self.epsilon)}{least} at delta {self.delta:g}, {whom}"
+
     def _repr_html_(self) -> str:
         """A table for notebooks; epsilon is rounded up, the lower bound down."""
         facts = {

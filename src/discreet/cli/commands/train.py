@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.loading import loading
+from discreet.cli.loading import loading, to_terminal
 from discreet.cli.options.json_output import echo_json
 from discreet.cli.options.language_model import NO_MODEL, LanguageOptions
 from discreet.cli.options.run import (
@@ -105,6 +105,8 @@ def train(
         others = (data, holdout, finish, show_settings, audit, dry_run, as_json, processes, lanes, device != "cpu")
         _fine_tune(recipe, language, options, budget, settings or [], out, about, ledger, dataset_id, resume, others)
         return
+    if not (dry_run or show_settings or as_json) and rank() == 0:
+        to_terminal("loading PyTorch, then checking plan, rows and engines: nothing is charged before the first step")
     with loading():
         from discreet.jobs.image_or_text_schema import declared
         from discreet.jobs.phases import Phases
@@ -236,6 +238,7 @@ def _tell(job: Job, guarantee: Guarantee, trained: Trained, phases: Phases | Non
     figures = _seen(metrics)
     seen = f", public test {', '.join(figures)}" if figures else ""
     typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{seen}")
+    to_terminal(f"read {job.target / 'report.html'}, and check it: discreet verify {job.target}")
     _announce(prices.unmeasured(job.recipe, job.table))
     if no_better(metrics):
         typer.echo(

@@ -148,10 +148,21 @@ def load_schema(path: Path, changes: Mapping[str, Any] | None = None) -> Schema:
             f"{path}: a schema has a mapping `columns` of names to types; `discreet schema TABLE` drafts one"
         )
     data |= changes or {}
+    data["columns"] = _without_names(data)
     left = list(_left(data))
     if left:
         raise InputError(f"{path}: fill in {_few(left)}, from public knowledge and not by looking at the table")
     return validate(Schema, data, str(path))
+
+
+def _without_names(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns; what a draft still asks of the column that names people or rows is not needed: no model sees it."""
+    found: dict[str, Any] = dict(data["columns"])
+    for name in (data.get("unit"), data.get("row_id")):
+        column = found.get(name) if isinstance(name, str) else None
+        if isinstance(column, dict) and FILL_IN in column.values():
+            found[str(name)] = {"type": "ignore"}
+    return found
 
 
 def _left(data: Mapping[str, Any], within: str = "") -> Iterator[str]:
