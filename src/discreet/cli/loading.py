@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from discreet.core.processes import rank
+
 
 @contextmanager
 def loading() -> Iterator[None]:
@@ -26,7 +28,7 @@ def loading() -> Iterator[None]:
 
 
 def to_terminal(line: str) -> None:
-    """Say something to a person who waits; scripts and files do not get it."""
-    if sys.stderr.isatty():
+    """Say something to a person who waits, once for all processes; scripts and files do not get it."""
+    if line and sys.stderr.isatty() and rank() == 0:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from discreet.jobs.train import Job
     from discreet.training import Trained
 
+_LOADING = "loading PyTorch, then checking plan, rows and engines: nothing is charged before the first step"
 _PUBLISHED = "{}: published before; the key of its noise, which was left, is destroyed now"
 
 
@@ -100,13 +101,12 @@ def train(
 ) -> None:
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
     about = about_of(title, note)
+    to_terminal("" if dry_run or show_settings or as_json else _LOADING)
     if language.given:
         budget = epsilon, delta, population
         others = (data, holdout, finish, show_settings, audit, dry_run, as_json, processes, lanes, device != "cpu")
         _fine_tune(recipe, language, options, budget, settings or [], out, about, ledger, dataset_id, resume, others)
         return
-    if not (dry_run or show_settings or as_json) and rank() == 0:
-        to_terminal("loading PyTorch, then checking plan, rows and engines: nothing is charged before the first step")
     with loading():
         from discreet.jobs.image_or_text_schema import declared
         from discreet.jobs.phases import Phases
@@ -126,10 +126,9 @@ def train(
     _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe), *job.beside(ledger)])
     with loading():
         import_module("torch._dynamo")  # an optimizer of torch loads it with its first step
-    job = _audited(job) if audit else job
-    start = partial(job.run, ledger=ledger, dataset_id=dataset, finish=finish, device=device)
+    start = partial((_audited(job) if audit else job).run, ledger=ledger, dataset_id=dataset)
     with spoken(verbose=verbose):
-        guarantee, trained = start(lanes=lanes, phases=phases)
+        guarantee, trained = start(finish=finish, device=device, lanes=lanes, phases=phases)
     _tell(job, guarantee, trained, phases if as_json else None)
 
 
