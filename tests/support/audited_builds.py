@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from discreet.audit import Subject
 from discreet.audit.builds.made_up import MadeUp
 from discreet.plan import Plan, PoissonSampling
-from discreet.training import EngineOptions, PublicData, Training
+from discreet.training import EngineOptions, PublicData, RunOptions, Training
 
 UNITS = 48
 Parts = tuple[nn.Module, torch.optim.Optimizer, tuple[Tensor, Tensor]]
@@ -102,10 +102,12 @@ def build(
     pipeline: Pipeline | None = None,
     data: Callable[[tuple[Tensor, Tensor]], object] = lambda rows: rows,
     chunk: int | None = None,
+    lanes: int | None = None,
     **plan: Any,
 ) -> Subject:
     """A training of a family that an audit takes. `plan`: of `Plan.make`, with a clip norm of .7 unless it says how to
-    clip. `data`: what is made of the rows before they are given to `Training`."""
+    clip. `data`: what is made of the rows before they are given to `Training`. `lanes`: of a run that several processes
+    may take."""
     torch.manual_seed(seed)
     model, optimizer, (x, y) = FAMILIES[family]()
     chosen = PoissonSampling(rate=0.25) if sampling is None else sampling
@@ -130,7 +132,8 @@ def build(
             nn.CrossEntropyLoss(),
             optimizer,
             data(rows),
-            run=Path(folder) / "run",
+            run=RunOptions(Path(folder) / "run", lanes=lanes),
+            shard=None if lanes is None else "replicate",
             engine=EngineOptions(name=engine, physical_batch=chunk),
             geometry=None if geometry is None else geometry(model),
             public=public,

@@ -19,7 +19,19 @@ from audited_builds import build
 from discreet.audit import Subject
 from discreet.training.batch import Batch
 
-FILES = ("noise", "mechanism", "sums", "engines", "draws", "charges", "clip_rules", "units", "given", "metrics")
+FILES = (
+    "noise",
+    "mechanism",
+    "sums",
+    "engines",
+    "draws",
+    "charges",
+    "clip_rules",
+    "units",
+    "given",
+    "metrics",
+    "lanes",
+)
 
 
 @dataclass(frozen=True)

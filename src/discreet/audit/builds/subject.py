@@ -37,7 +37,8 @@ class Subject:
     """A plan, a model, a loss and an optimizer, with what else a training takes.
 
     `maker` makes rows of the shape of the private ones. `transform`, `views`: as in `Augmented`. `beside`: public rows
-    that join every step. `pipeline`: as it is by default.
+    that join every step. `pipeline`: as it is by default. `lanes`: those of a run that several processes may take; one
+    process takes all of them here.
     """
 
     plan: Plan | AdaptivePlan
@@ -51,13 +52,14 @@ class Subject:
     views: int = 1
     beside: PublicBatches | None = None
     pipeline: Pipeline | None = None
+    lanes: int | None = None
 
     @classmethod
     def of(cls, training: Training, pipeline: Pipeline | None = None) -> Subject:
         """From a training that is set up; it is neither run nor charged. Of its first row the shape is looked at."""
         given = training.made_of
-        if training.team.lanes is not None:
-            raise InputError("an audit takes a training of one process; leave out shard, whose sums tests compare")
+        if training.team.ranks.size > 1:
+            raise InputError("an audit takes one process; start it without torchrun, with the lanes of the run")
         model, criterion = copied(training.copy.model, training.copy.criterion, own=True)
         live, twin = dict(given.model.named_parameters()), dict(model.named_parameters())
         memo: dict[int, Any] = {id(one): twin[name] for name, one in live.items()}
@@ -77,6 +79,7 @@ class Subject:
             views=data.views,
             beside=given.public.beside,
             pipeline=pipeline,
+            lanes=training.team.lane_count,
         )
 
     @property
@@ -134,7 +137,8 @@ class Subject:
                 self._data(rows, watch=watch),
                 units=None if rows.users is None else list(rows.users),
                 public=PublicData(beside=beside),
-                run=RunOptions(Path(folder) / "run", stream=stream),
+                run=RunOptions(Path(folder) / "run", stream=stream, lanes=self.lanes),
+                shard=None if self.lanes is None else "replicate",
                 engine=engine,
                 geometry=geometry,
             )
