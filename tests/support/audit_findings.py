@@ -11,6 +11,7 @@ from discreet.audit.builds.laws.charges_check import charge_outcomes
 from discreet.audit.builds.laws.draws_check import draw_outcomes
 from discreet.audit.builds.laws.metrics_check import metric_outcomes
 from discreet.audit.builds.laws.noise_law import noise_outcomes
+from discreet.audit.builds.laws.search_check import search_outcomes
 from discreet.audit.builds.replay import Replay
 
 LIMIT = FALSE_ALARM / 20
@@ -27,7 +28,12 @@ CHECKS: dict[str, Callable[[Subject], Iterable[Outcome]]] = {
 
 def findings(subject: Subject, check: str) -> Iterable[Outcome]:
     """What one kind of check finds."""
-    return (one for one in CHECKS[check](subject) if one.wrong or (one.p is not None and one.p < LIMIT))
+    return filter(failing, CHECKS[check](subject))
+
+
+def failing(one: Outcome) -> bool:
+    """Whether an outcome is a finding."""
+    return one.wrong or (one.p is not None and one.p < LIMIT)
 
 
 def found(one: Broken, family: str | None = None) -> str | None:
@@ -36,6 +42,9 @@ def found(one: Broken, family: str | None = None) -> str | None:
     check = one.found_by.partition("/")[0]
     with one.plant():
         subject = one.subject(family)
+        if check == "search":
+            outcomes = search_outcomes(subject, one.settings["search"])
+            return next((o.name for o in outcomes if failing(o) and o.name.startswith(one.found_by)), None)
         if one.notice:
             outcomes: Iterable[Outcome] = (o for o in CHECKS[check](subject) if o.notice)
         else:

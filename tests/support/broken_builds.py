@@ -31,6 +31,7 @@ FILES = (
     "given",
     "metrics",
     "lanes",
+    "search",
 )
 
 
@@ -49,8 +50,9 @@ class Broken:
     notice: bool = False
 
     def subject(self, family: str | None = None, **more: Any) -> Subject:
-        """What is audited; to be made and audited inside `plant`."""
-        return build(family or (self.families or ("numbers",))[0], **{**self.settings, **more})
+        """What is audited; to be made and audited inside `plant`. The `search` of its settings is audited beside it."""
+        settings = {name: one for name, one in self.settings.items() if name != "search"}
+        return build(family or (self.families or ("numbers",))[0], **{**settings, **more})
 
 
 BROKEN: dict[str, Broken] = {}

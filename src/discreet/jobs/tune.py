@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,10 @@ class Wanted:
 
     def over(self, recipe: Recipe) -> Search | PartsSearch:
         """The search over runs of this recipe."""
+        return self.search(lambda: default_score(recipe))
+
+    def search(self, default: Callable[[], str]) -> Search | PartsSearch:
+        """The search, with the `default` score of runs if none is wanted."""
         if self.kind not in KINDS:
             raise InputError(f"unknown kind of search {self.kind!r}; known: {', '.join(KINDS)}")
         if self.kind == "parts":
@@ -51,7 +55,7 @@ class Wanted:
             return parts_search(parse_grid(self.grid), self.score)
         if self.trials is None:
             raise InputError("give --trials, how many runs to make on average; or --kind parts, one for each candidate")
-        score = self.score or default_score(recipe)
+        score = self.score or default()
         return Search.make(parse_grid(self.grid), self.trials, score=score, law_of_trials=self.law or "geometric")
 
 

@@ -8,16 +8,25 @@ from discreet.audit.builds.laws.draws_check import STEPS as DRAWS
 from discreet.audit.builds.laws.draws_check import draw_outcomes
 from discreet.audit.builds.laws.metrics_check import metric_outcomes
 from discreet.audit.builds.laws.noise_law import noise_outcomes
+from discreet.audit.builds.laws.search_check import search_outcomes
 from discreet.audit.builds.replay import STEPS, Replay
 from discreet.audit.builds.subject import Subject
 from discreet.audit.outcomes import FALSE_ALARM, Audit
+from discreet.plan import PartsSearch, Search
 
 
-def audit_build(subject: Subject, *, false_alarm: float = FALSE_ALARM, effort: float = 1.0) -> Audit:
+def audit_build(
+    subject: Subject,
+    *,
+    search: Search | PartsSearch | None = None,
+    false_alarm: float = FALSE_ALARM,
+    effort: float = 1.0,
+) -> Audit:
     """Replay neighbours, hold noise, draws, charges and private metrics against their laws, and play the game: on
     made-up rows, in folders that are gone at the end. Nothing is charged to a ledger that is kept.
 
-    `effort`: steps relative to the usual number of them. What is looked at does not depend on what is seen.
+    `search`: for settings, over runs of the subject; it is looked at too. `effort`: steps relative to the usual number
+    of them. What is looked at does not depend on what is seen.
     """
     outcomes = Replay(subject, steps=max(4, round(STEPS * effort))).outcomes()
     outcomes += noise_outcomes(subject, steps=2 * max(10, round(20 * effort)))
@@ -25,4 +34,5 @@ def audit_build(subject: Subject, *, false_alarm: float = FALSE_ALARM, effort: f
     outcomes += charge_outcomes(subject)
     outcomes += metric_outcomes(subject)
     outcomes += game_outcomes(subject, runs=max(100, round(RUNS * effort)))
+    outcomes += [] if search is None else search_outcomes(subject, search)
     return Audit(tuple(outcomes), false_alarm)

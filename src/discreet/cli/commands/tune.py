@@ -25,6 +25,7 @@ from discreet.cli.options.run import (
     VerboseOption,
     overrides_of,
 )
+from discreet.cli.options.search import GridOption, KindOption, LawOption, TrialsOption
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
 from discreet.cli.options.user_ledger import ledger_of
@@ -48,21 +49,10 @@ def tune(
     recipe: Annotated[
         str, typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images, as of train.")
     ],
-    trials: Annotated[
-        float | None, typer.Option("--trials", help="How many runs to make on average; how many stays secret.")
-    ] = None,
-    grid: Annotated[
-        list[str] | None, typer.Option("--grid", help="key=value,value,...: what runs draw from; may be repeated.")
-    ] = None,
-    kind: Annotated[
-        str,
-        typer.Option(
-            "--kind", help="random_stopping: the best of --trials runs; parts: each candidate on a part of the data."
-        ),
-    ] = "random_stopping",
-    law: Annotated[
-        str | None, typer.Option("--law", help="Of the number of runs: logarithmic or poisson [geometric].")
-    ] = None,
+    trials: TrialsOption = None,
+    grid: GridOption = None,
+    kind: KindOption = "random_stopping",
+    law: LawOption = None,
     score: Annotated[
         str | None,
         typer.Option("--score", help="A metric [held-out rows, or validation]; of parts: [accuracy] or loss:BOUND."),

@@ -19,6 +19,8 @@ from discreet.core.errors import InputError
 from discreet.jobs.random_example import Example, example_of
 from discreet.jobs.source import Work
 from discreet.jobs.table_facts import TableFacts
+from discreet.jobs.tune import KINDS, Wanted
+from discreet.plan import PartsSearch, Search
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import criterion_for, engine_of
 from discreet.training import Training
@@ -49,6 +51,17 @@ def subject_of_recipe(recipe: Recipe, data: Path | None) -> Subject:
     """The training of a recipe. Of private data at most the shape of a row is read, if the recipe does not tell it."""
     example, criterion = _example(recipe, data)
     return _of_recipe(recipe, example, criterion)
+
+
+def search_of(
+    kind: str, grid: Sequence[str] | None, trials: float | None, law: str | None
+) -> Search | PartsSearch | None:
+    """The search that the command line asks for; None without a grid. Its score does not matter to an audit."""
+    if not grid:
+        if trials is not None or law is not None or kind != KINDS[0]:
+            raise InputError("--kind, --trials and --law are of a search; give its --grid, as in discreet tune")
+        return None
+    return Wanted(kind, grid, trials, law).search(lambda: "validation_accuracy")
 
 
 def is_module(name: str) -> bool:

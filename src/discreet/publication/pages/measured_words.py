@@ -14,6 +14,7 @@ DONE: Mapping[str, str] = {
     "draws": "who is drawn, with whom and when again, against the law of the sampler",
     "charges": "whether each release is charged as planned, before a row is read",
     "metrics": "how far one unit moves a private metric, and its noise",
+    "search": "how many runs a search makes, of which candidates, what it charges, and which run comes out",
     "game": "many releases with a loud unit and without: what a step gives away at least",
 }
 """A group of checks -> what is done in it."""

@@ -16,6 +16,7 @@ from discreet.cli.options.run import (
     SettingsOption,
     overrides_of,
 )
+from discreet.cli.options.search import GridOption, KindOption, LawOption, TrialsOption
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
 
@@ -34,15 +35,23 @@ def build(
     delta: DeltaOption = None,
     population: PopulationOption = None,
     settings: SettingsOption = None,
+    grid: GridOption = None,
+    trials: TrialsOption = None,
+    kind: KindOption = "random_stopping",
+    law: LawOption = None,
     effort: Annotated[float, typer.Option("--effort", min=0.1, help="Steps, relative to the usual number.")] = 1.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Hold a build against its plan: what it releases, draws and charges, on made-up rows. Charges nothing."""
+    """Hold a build against its plan: what it releases, draws and charges, on made-up rows. Charges nothing.
+
+    With --grid, as in `discreet tune`, the search for settings is looked at too.
+    """
     from discreet.audit import audit_build
-    from discreet.jobs.audits.audit_build import subject_of
+    from discreet.jobs.audits.audit_build import search_of, subject_of
 
     subject = subject_of(recipe, data, options, settings or [], overrides_of(epsilon, delta, population, None))
-    found = audit_build(subject, effort=effort)
+    search = search_of(kind, grid, trials, law)
+    found = audit_build(subject, search=search, effort=effort)
     if as_json:
         typer.echo(json.dumps(found.as_dict()))
     else:

@@ -1,0 +1,48 @@
+"""Sound searches pass, of each law and of parts; what the command line says of a search is checked."""
+
+from typing import Any
+
+import pytest
+from audit_findings import failing
+from audited_builds import build
+
+from discreet.audit.builds.laws.search_check import search_outcomes
+from discreet.cli.app import run
+from discreet.plan import PartsSearch, Search
+
+GRID = {"lr": [0.1, 0.3, 1.0], "clip_norm": [0.5]}
+
+
+@pytest.mark.parametrize(
+    ("law", "mean", "more"),
+    [("geometric", 5, {}), ("poisson", 6, {"unit": "user"}), ("logarithmic", 3, {"engine": "exact"})],
+)
+def test_the_best_of_a_secret_number(law: str, mean: float, more: dict[str, Any]) -> None:
+    search = Search.make(GRID, mean, score="validation_accuracy", law_of_trials=law)
+    outcomes = search_outcomes(build(**more), search)
+    assert [one.name for one in outcomes if failing(one)] == []
+    assert {"search/runs", "search/candidates", "search/charges", "search/noise", "search/winner"} == {
+        one.name for one in outcomes
+    }
+
+
+@pytest.mark.parametrize("more", [{}, {"unit": "user"}])
+def test_parts_of_the_data(more: dict[str, Any]) -> None:
+    outcomes = search_outcomes(build("texts", **more), PartsSearch.make(GRID))
+    assert [one.name for one in outcomes if failing(one)] == []
+    assert {"search/parts", "search/charges", "search/choice"} == {one.name for one in outcomes}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--trials", "5"], "give its --grid"),
+        (["--kind", "parts"], "give its --grid"),
+        (["--grid", "optimizer.lr=0.1,1"], "give --trials"),
+        (["--grid", "optimizer.lr=0.1,1", "--trials", "5", "--law", "uniform"], "unknown law"),
+        (["--grid", "optimizer.lr=0.1,1", "--kind", "best"], "unknown kind"),
+    ],
+)
+def test_a_search_that_is_no_search(given: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["audit", "build", "digits", *given]) == 2
+    assert said in capsys.readouterr().err
