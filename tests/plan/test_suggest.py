@@ -15,7 +15,7 @@ from discreet.plan.suggest import suggest
 COMMAND = ["suggest", "--population", "1437", "--epsilon", "1", "--json"]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     st.integers(10, 10**7),
     st.floats(0.1, 10),

@@ -34,7 +34,7 @@ from discreet.randomness import Purpose, SystemStream, new_run_key
 from discreet.training import PublicData, RunOptions, Setup, Trained, Tuning
 from discreet.training.tuning.tuning import score_of
 
-ROWS, PARTED, RUNS, CANDIDATES = 24, 60, 60, 4
+ROWS, PARTED, RUNS, CANDIDATES = 24, 60, 40, 4
 _COUNTED, _DRAWS = 150, 4000
 _SCORE = "validation_accuracy"
 
