@@ -19,12 +19,15 @@ def needs_whole(error: ModuleNotFoundError) -> str | None:
     return f"needs {name}, which discreet-core leaves out; install everything with pip install discreet"
 
 
+TABLES = ("samplers", "clip_rules", "schedules", "optimizers")
+"""The tables that take plug-ins."""
+
 _PLUGGED_IN: set[str] = set()
 
 
 def plug_in(table: str) -> None:
     """Import the plug-ins of a table, once: modules that installed packages name as entry points of the group
-    `discreet.TABLE` (samplers, clip_rules, schedules, optimizers), and that register themselves when they are imported.
+    `discreet.TABLE`, TABLE one of `TABLES`, and that register themselves when they are imported.
 
     `InputError` names the package of one that cannot be imported.
     """
@@ -42,6 +45,11 @@ def plug_in(table: str) -> None:
                 f"the plug-in {point.name!r} of {package} cannot be loaded ({type(error).__name__}: {error}); mend or "
                 "uninstall it"
             ) from error
+
+
+def without_plug_ins() -> None:
+    """Import no plug-in from here on, so that a verifier runs no code but its own."""
+    _PLUGGED_IN.update(TABLES)
 
 
 def versions(*names: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.options.json_output import JsonOption
+from discreet.core.extras import without_plug_ins
 
 
 def verify(
@@ -22,6 +23,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> int:
     """Check that a published model is the certified one and that its claim follows from the stated events."""
+    without_plug_ins()
     from discreet.publication import verify as run_checks
 
     verification = run_checks(folder, key, strict=strict)
