@@ -11,8 +11,9 @@ it, `lora` adapters of rank 8 (peft) on a frozen base. `plain` wraps every block
 the first process. `messages`: bytes that a process sends in a private step over those of FSDP2 on paper, which gathers
 weights twice and scatters gradients once, four bytes each.
 
-Memory is what a process holds at most in its last steps, less what it held before it had made the model. It reads its
-own peak in /proc, and sets it back, after memory that was freed went back to the system.
+Memory, in megabytes, is that of all tensors and arrays between two steps, and what the process grows by in steps, by
+its own peak in /proc, which is set back before. What the interpreter, libraries and checks before the run leave behind
+is left out.
 """
 
 from __future__ import annotations
@@ -164,22 +165,33 @@ def measure(name: str, rows: int, pairs: int, ranks: Ranks) -> str:
 
 
 def memory(name: str, rows: int, steps: int, ranks: Ranks, shard: str | None) -> str:
-    """What this process holds at most while it steps, in megabytes."""
-    gc.collect()
-    before = _held("VmRSS")
+    """What a step of this process takes at most, in megabytes, and what is there between steps."""
     step = private(name, rows, ranks, shard)
-    for number in range(steps + WARM):
-        if number == WARM:
-            gc.collect()
-            ctypes.CDLL("libc.so.6").malloc_trim(0)
-            Path("/proc/self/clear_refs").write_text("5")
+    for _ in range(WARM):
         step()
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    before, rest = _resident("VmRSS"), _tensors()
+    for _ in range(steps):
+        step()
+    most = rest + _resident("VmHWM") - before
     weights = sum(one.numel() for one in made(name)[0].parameters()) * 4 / 2**20
-    kind = shard or "alone"
-    return f"| {name} | {ranks.size} | {kind} | {_held('VmHWM') - before:.0f} MB | weights are {weights:.0f} MB |"
+    return f"| {name} | {ranks.size} | {shard or 'whole'} | {most:.0f} | {rest:.0f} | {weights:.0f} |"
 
 
-def _held(what: str) -> float:
+def _tensors() -> float:
+    """The size of all tensors and arrays that there are, in megabytes."""
+    found: dict[int, int] = {}
+    for one in gc.get_objects():
+        if type(one) in (Tensor, nn.Parameter):
+            found[one.untyped_storage().data_ptr()] = one.untyped_storage().nbytes()
+        elif type(one) is np.ndarray and one.base is None:
+            found[one.ctypes.data] = one.nbytes
+    return sum(found.values()) / 2**20
+
+
+def _resident(what: str) -> float:
     lines = Path("/proc/self/status").read_text().splitlines()
     return float(next(line for line in lines if line.startswith(what)).split()[1]) / 2**10
 

@@ -22,6 +22,7 @@ Why a run that is sharded is as private as one that is not, and releases the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -34,6 +35,8 @@ from discreet.distributed.lockstep import Lockstep
 from discreet.distributed.ranks import Ranks
 from discreet.distributed.whole_sums import NOT_ON_GRID, SHARE, FineGrid, SumsOnGrid
 
+A = TypeVar("A", Array, IntArray)
+
 
 class ShardedSums(SumsOnGrid):
     """The sum of a step over the chunks of all processes, of which this one keeps its own numbers."""
@@ -41,10 +44,8 @@ class ShardedSums(SumsOnGrid):
     def __init__(self, grid: FineGrid, ranks: Ranks, lockstep: Lockstep) -> None:
         super().__init__(grid)
         self._ranks, self._lockstep, self._shards = ranks, lockstep, lockstep.shards
-        self._own: dict[str, IntArray] = {}
-        for name in grid.shapes:
-            start, stop = self._shards.cuts[name].part(ranks.rank)
-            self._own[name] = np.zeros(stop - start, np.int64)
+        self._own: IntArray = np.zeros(sum(stop - start for start, stop in self._shards.parts()), np.int64)
+        self._places = self._in_places(self._own)
         lockstep.adds = self._adds
 
     def add(self, sums: Mapping[str, Tensor]) -> None:
@@ -61,7 +62,8 @@ class ShardedSums(SumsOnGrid):
         self._hand_over()
         sensitivity = self.sensitivity(engine, clip, largest_batch)
         self._lockstep.adds = None
-        values = self._folded(np.concatenate([self._own.pop(name) for name in self._grid.shapes]))
+        values = self._folded(self._own)
+        self._own, self._places = np.zeros(0, np.int64), {}
         share = Share(self._shards.parts(), self.size, self._handed_out)
         return ClippedSum({SHARE: values}, sensitivity, self._grid.grid, share)
 
@@ -70,12 +72,12 @@ class ShardedSums(SumsOnGrid):
         for unit in self._shards.units:
             multiples = None if sums is None else self._of(unit.names, sums)
             for name, part in self._shards.added(unit, multiples).items():
-                self._own[name] += part
+                self._places[name] += part
 
     def _of(self, names: tuple[str, ...], sums: Mapping[str, Tensor]) -> dict[str, IntArray]:
         found = {}
         for name in names:
-            if name in self._own:
+            if name in self._places:
                 found[name] = np.zeros(sums[name].numel(), np.int64)
                 self._multiples(sums[name], found[name])
         return found
@@ -85,8 +87,12 @@ class ShardedSums(SumsOnGrid):
         wrong = bool(np.isnan(share[:1]).any())
         if any(self._ranks.all_facts("the noise of a step", wrong)):
             raise PrivacyViolation(NOT_ON_GRID)
+        return self._in_places(share)
+
+    def _in_places(self, own: A) -> dict[str, A]:
+        """What this process has of each tensor, flat, in memory of the whole."""
         found, start = {}, 0
         for name, (first, after) in zip(self._grid.shapes, self._shards.parts(), strict=True):
-            found[name] = share[start : start + after - first]
+            found[name] = own[start : start + after - first]
             start += after - first
         return found

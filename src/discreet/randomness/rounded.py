@@ -43,14 +43,18 @@ class RoundedSampler:
         ends = [0, *(place for part in parts for place in part), n]
         if ends != sorted(ends):
             raise InputError(f"parts of {n} numbers lie within them, one after the other, got {list(parts)}")
-        found, at = [], 0
+        found, filled, at = np.empty(sum(stop - start for start, stop in parts), np.int64), 0, 0
         for first, after, held in self._runs(parts):
             substream.part((first - at) * self.block_words)
             at = after
             words = substream.part((after - first) * self.block_words)
             drawn = self.draw(words, min(n, after * self.block) - first * self.block, scale)
-            found += [drawn[start - first * self.block : stop - first * self.block] for start, stop in held]
-        return found[0] if len(found) == 1 else np.concatenate(found or [np.zeros(0, np.int64)])
+            if len(held) == len(parts) == 1:
+                return drawn[held[0][0] - first * self.block : held[0][1] - first * self.block]  # no copy
+            for start, stop in held:
+                found[filled : filled + stop - start] = drawn[start - first * self.block : stop - first * self.block]
+                filled += stop - start
+        return found
 
     def _runs(self, parts: Sequence[tuple[int, int]]) -> list[tuple[int, int, list[tuple[int, int]]]]:
         """The blocks that parts lie in, from the first to after the last, with these parts: no block is in two runs."""

@@ -89,8 +89,9 @@ def private_step(run: Run, receipt: Receipt) -> Iterator[Batch]:
     run.team.check_step(receipt, clip, run.parameters, sums, drawn, batch.added, batch.mode)
 
     total = run.chain.mixed(batch.total(law.largest_batch))  # the clipped sum, and how far one unit may move it
-    release = run.chain.unmixed(gaussian_release(total, *source, ahead))
     std = noise_multiplier(receipt.release) * total.sensitivity * run.chain.growth
+    release = run.chain.unmixed(gaussian_release(total, *source, ahead))
+    del total  # whose memory what follows can use
     tell_noise(run.optimizer, std / law.divisor, run.clipping.noise_scales(clip))
     beside = () if run.public is None else (run.public.at(receipt.position),)
     release, divisor = gathered(release, law.divisor, narrow=clip.plain and run.single_precision)
