@@ -32,6 +32,11 @@ COMMANDS = {
     "calibrate": f"calibrate --epsilon 1 {PLAN}",
     "compare": f"compare --noise 1 {PLAN}",
 }
+IMPORTS = {
+    "import discreet": "import discreet",
+    "from discreet import Plan": "from discreet import Plan",
+    "from discreet import Training": "from discreet import Training",
+}
 ONE_OPTION = """
 import sys, typer
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -74,6 +79,7 @@ def main() -> None:
     given = parser.parse_args()
     here = Path(__file__).parent.parent / "src"
     cases = {f"floor: {name}": (*case, here, "1") for name, case in FLOORS.items()}
+    cases |= {name: (code, [], here, None) for name, code in IMPORTS.items()}
     for name, arguments in COMMANDS.items():
         if given.before:
             cases[f"before: {name}"] = (RUN, arguments.split(), given.before / "src", None)

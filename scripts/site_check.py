@@ -102,7 +102,7 @@ class Tab:
 @asynccontextmanager
 async def browser() -> AsyncIterator[Tab]:
     """A tab of a new browser."""
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         started = subprocess.Popen(
             [*CHROMIUM, f"--user-data-dir={profile}", "about:blank"], stderr=subprocess.PIPE, text=True
         )

@@ -5,11 +5,14 @@ function reach() {
     if (part.scrollWidth > part.clientWidth) part.setAttribute("tabindex", "0");
     else part.removeAttribute("tabindex");
   });
-  document.querySelectorAll(".md-nav[aria-labelledby]").forEach((part) => { // a section and its first page share a name
-    const name = part.querySelector(":scope > .md-nav__title")?.textContent.trim();
-    part.setAttribute("aria-label", `${name}, level ${part.dataset.mdLevel}`);
+  document.querySelectorAll(".md-nav .md-nav").forEach((part, place) => { // a section and its first page share a name
+    if (part.dataset.named) return;
+    const name = part.getAttribute("aria-label") ?? part.querySelector(":scope > .md-nav__title")?.textContent ?? "";
+    part.setAttribute("aria-label", `${name.trim()}, list ${place + 1}`);
     part.removeAttribute("aria-labelledby");
+    part.dataset.named = "yes";
   });
+  document.querySelectorAll("th:empty").forEach((part) => part.replaceWith(document.createElement("td")));
   document.querySelectorAll(".md-code__nav").forEach((part) => part.setAttribute("role", "presentation"));
 }
 addEventListener("DOMContentLoaded", () => {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.certificate.canonical import canonical, digest, strict_json
 from discreet.certificate.files import CERTIFICATE, FILES, read
-from discreet.core.disk import create_durably, gone_if_it_fails, write_durably
+from discreet.core.disk import create_durably, gone_if_it_fails, wider_than_owner, write_durably
 from discreet.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _private_key(path: Path) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    if os.name != "nt" and path.is_file() and path.stat().st_mode & 0o077:
+    if path.is_file() and wider_than_owner(path.stat().st_mode & 0o077):
         raise InputError(f"others may read the private key {path}; make it yours alone: chmod 600 {path}")
     try:
         key = load_pem_private_key(path.read_bytes(), password=None)

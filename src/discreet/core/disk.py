@@ -11,6 +11,7 @@ import glob
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -19,7 +20,7 @@ from typing import IO
 
 from discreet.core.errors import InputError
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+WINDOWS = os.name == "nt"
 
 _SHOWN = 50
 """Characters of a name in that of its draft, which must fit in 255 bytes too."""
@@ -36,7 +37,7 @@ def write_durably(path: Path, write: bytes | Callable[[IO[bytes]], object], mode
     draft = path.with_name(f"{path.name}.draft")
     draft.unlink(missing_ok=True)  # of a process that was killed
     with gone_if_it_fails(draft):
-        _write(os.open(draft, _NEW, mode), write)
+        _write(os.open(draft, _new(), mode), write)
         os.replace(draft, path)
     sync_folder(path.parent)
 
@@ -46,7 +47,7 @@ def create_durably(path: Path, content: bytes, mode: int = 0o666) -> None:
 
     `FileExistsError` for one that is there; nothing is left of one that could not be written.
     """
-    descriptor = os.open(path, _NEW, mode)
+    descriptor = os.open(path, _new(), mode)
     with gone_if_it_fails(path):
         _write(descriptor, content)
         sync_folder(path.parent)
@@ -128,7 +129,7 @@ def draft_folder(above: Path, name: str) -> Iterator[Path]:
 def _locked(folder: Path, *, wait: bool) -> Iterator[None]:
     """Hold the lock of a folder; `OSError` if another process does and we do not `wait`. Where there is no such lock
     nobody removes what is another's."""
-    if os.name == "nt":
+    if WINDOWS:
         if not wait:
             raise OSError("folders cannot be locked")
         yield
@@ -154,7 +155,38 @@ def _write(descriptor: int, write: bytes | Callable[[IO[bytes]], object]) -> Non
     with os.fdopen(descriptor, "wb") as file:
         file.write(write) if isinstance(write, bytes) else write(file)
         file.flush()
-        os.fsync(file.fileno())
+        force(file.fileno())
+
+
+def _new() -> int:
+    """The flags for a file that is not there yet. Windows would write line ends of its own into one that is not opened
+    as binary."""
+    return os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+
+def carefully() -> int:
+    """The flags for a file that may be a link or a pipe: links are not followed, and pipes not waited for. Windows has
+    neither flag, and no such pipes."""
+    return getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def wider_than_owner(mode: int) -> bool:
+    """Whether others than the owner may read a file of this mode. On Windows a mode does not say: there the access
+    lists of the user's folder decide."""
+    return not WINDOWS and bool(stat.S_IMODE(mode) & ~0o600)
+
+
+def force(descriptor: int) -> None:
+    """Force the content of an open file to the disk; on macOS past the disk's own memory, where `fsync` stops."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        except OSError:  # a file system that knows no such call
+            os.fsync(descriptor)
+        return
+    os.fsync(descriptor)
 
 
 @contextmanager
@@ -170,11 +202,11 @@ def gone_if_it_fails(path: Path) -> Iterator[None]:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable. (Windows cannot open folders, and needs no such call.)"""
-    if os.name == "nt":
+    if WINDOWS:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        force(descriptor)
     finally:
         os.close(descriptor)
 

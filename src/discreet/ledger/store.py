@@ -297,6 +297,8 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
         connection.execute(f"PRAGMA busy_timeout = {int(_PATIENCE_SECONDS * 1000)}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = EXTRA")  # as FULL, and durable without WAL as well
+        for one in ("fullfsync", "checkpoint_fullfsync"):  # macOS: past the disk's own memory; nothing elsewhere
+            connection.execute(f"PRAGMA {one} = ON")
         connection.execute("PRAGMA busy_timeout = 0")  # from here on `_take_turn` waits
     except BaseException:
         connection.close()  # nobody else would close it

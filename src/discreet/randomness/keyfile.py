@@ -1,7 +1,8 @@
 """The run key and its file: readable by its owner only, from creation until it is destroyed after publishing.
 
-POSIX only. Overwriting is best effort: file systems that copy on write, snapshots, and flash memory may keep
-old blocks. An old key alone rebuilds no noise, since the fresh bytes of each attempt are never written anywhere.
+On Windows a file has no such mode: the key is as private as the folder of the user. Overwriting is best effort: file
+systems that copy on write, snapshots, and flash memory may keep old blocks. An old key alone rebuilds no noise, since
+the fresh bytes of each attempt are never written anywhere.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-from discreet.core.disk import create_durably, sync_folder
+from discreet.core.disk import carefully, create_durably, force, sync_folder, wider_than_owner
 from discreet.core.errors import InputError
 from discreet.randomness.stream import KEY_BYTES
 
@@ -48,7 +49,7 @@ def load_key(path: str | os.PathLike[str]) -> bytes:
     target = Path(path)
     with os.fdopen(_open_regular(target, os.O_RDONLY), "rb") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-        if mode & ~_OWNER_ONLY:
+        if wider_than_owner(mode):
             raise InputError(f"key file {target} has mode {mode:04o}, wider than 0600: others may have read it")
         key = file.read(KEY_BYTES + 1)
     if len(key) != KEY_BYTES:
@@ -69,15 +70,15 @@ def destroy_key(path: str | os.PathLike[str]) -> None:
             raise InputError(f"{target} is longer than a key, so it is not a key file; it was left alone")
         file.write(bytes(KEY_BYTES))
         file.flush()
-        os.fsync(file.fileno())
-        target.unlink()
-        sync_folder(target.parent)
+        force(file.fileno())
+    target.unlink()  # Windows removes no file that is open
+    sync_folder(target.parent)
 
 
 def _open_regular(target: Path, flags: int) -> int:
     try:
-        # NONBLOCK matters for a FIFO only: opening one would hang here instead of being refused below.
-        descriptor = os.open(target, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+        # A pipe would hang here instead of being refused below.
+        descriptor = os.open(target, flags | carefully())
     except OSError as error:
         raise InputError(f"cannot open key file {target}: {error.strerror}") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
