@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import sharded_runs
-from sharded_runs import CASES, LANES, digest_of
+from sharded_runs import CASES, LANES, ROUNDED_OTHERWISE, digest_of
 from torchrun import torchrun
 
 WHOLE = {"shard": "replicate", "lanes": LANES}
@@ -48,6 +48,13 @@ def test_so_does_every_way_to_train_on_any_number_of_processes(
     tmp_path: Path, alone: Callable[[str], str], processes: int
 ) -> None:
     check(alone, processes, tuple(CASES), tmp_path)
+
+
+def test_rows_with_long_numbers_are_the_same_on_any_number_of_processes(tmp_path: Path) -> None:
+    alone, made = digest_of(ROUNDED_OTHERWISE["long rows"], tmp_path / "alone", SHARDED)
+    assert made.preflight.reach < 2.0**50
+    (line,) = torchrun(2, "sharded_runs.py", str(tmp_path / "two"), "long rows").splitlines()
+    assert json.loads(line) == {"long rows": alone}
 
 
 def test_some_rows_do_fail(tmp_path: Path) -> None:

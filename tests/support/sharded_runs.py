@@ -13,14 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from problems import tiny_plan, tiny_training
+from problems import blobs, tiny_plan, tiny_training
 from torch import Tensor, nn
 
 from discreet.core.release import Release
 from discreet.plan import Plan
-from discreet.training import Training
+from discreet.training import EngineOptions, Training
 from discreet.training import step as step_module
 
 WORDS, WIDTH, LANES, ROWS = 30, 32, 6, 40
@@ -158,6 +159,19 @@ def with_(**changes: Any) -> Case:
     return lambda folder, shared: training(folder, shared, **changes)
 
 
+def users(folder: Path, shared: dict[str, Any]) -> Training:
+    """Ten users with four texts each, of which a step takes two."""
+    given = plan(population=10, batch=4, unit="user", rows_per_unit=2)
+    return training(folder, shared, plan=given, units=np.arange(ROWS) % 10)
+
+
+def long_rows(folder: Path, shared: dict[str, Any]) -> Training:
+    """Some rows hold numbers so long that they are taken one by one."""
+    inputs, targets = blobs()
+    inputs[::3] *= 2.0**60
+    return tiny_training(folder, **({"data": (inputs, targets), "engine": "bookkeeping", "physical_batch": 5} | shared))
+
+
 def sgd(held: list[nn.Parameter]) -> torch.optim.Optimizer:
     return torch.optim.SGD(held, lr=0.1, momentum=0.9, weight_decay=0.01)
 
@@ -173,10 +187,15 @@ CASES: dict[str, Case] = {
     "a layer without a rule": unruled,
     "rows that fail": picky,
     "exact noise": with_(noise="exact"),
+    "users": users,
+    "autocast": with_(engine=EngineOptions("bookkeeping", autocast=torch.bfloat16)),
     "a linear model": lambda folder, shared: tiny_training(
         folder, **({"plan": tiny_plan(), "engine": "bookkeeping", "physical_batch": 5} | shared)
     ),
 }
+
+ROUNDED_OTHERWISE: dict[str, Case] = {"long rows": long_rows}
+"""Cases in which some rows are computed by another engine than without shards."""
 
 
 def digest_of(case: Case, folder: Path, shared: dict[str, Any]) -> tuple[str, Training]:
@@ -207,7 +226,9 @@ def main(folder: Path, names: list[str]) -> None:
     torch.set_num_threads(1)
     found = {}
     for number, name in enumerate(names or CASES):
-        found[name], made = digest_of(CASES[name], folder / str(number), {"shard": "fully", "lanes": LANES})
+        found[name], made = digest_of(
+            (CASES | ROUNDED_OTHERWISE)[name], folder / str(number), {"shard": "fully", "lanes": LANES}
+        )
     if made.team.first:
         sys.stdout.write(json.dumps(found) + "\n")
 
