@@ -34,7 +34,7 @@ from discreet.language import TASKS, TransformersModel, TransformersRows
 from discreet.recipes import load_recipe
 
 DELTA, TESTED, RANK = 1e-5, 4000, 8
-EPSILONS = (8.0, 3.0, 1.0)
+EPSILONS = (3.0, 8.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Way:
 
 
 WAYS = {
-    ("sentiment", "full"): Way(1024, 16, 2e-3),
-    ("sentiment", "lora"): Way(1024, 16, 5e-3),
+    ("sentiment", "full"): Way(256, 64, 2e-3),
+    ("sentiment", "lora"): Way(256, 64, 5e-3),
     ("perplexity", "full"): Way(1024, 8, 1e-3),
     ("perplexity", "lora"): Way(1024, 8, 3e-3),
 }

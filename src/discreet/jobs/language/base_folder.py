@@ -27,7 +27,7 @@ def load_base(folder: Path, auto: str, what: str, **heads: Any) -> tuple[Any, An
     """Tokenizer and model. `auto`: the class of `transformers` that makes it, with `heads`. `what` needs them, in
     errors. `InputError` if they cannot be loaded."""
     found, transformers = checked_folder(folder), extra("transformers", "hf", what)
-    with _without_bars(transformers.utils.logging):
+    with without_bars(transformers):
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(found, local_files_only=True)
             return tokenizer, getattr(transformers, auto).from_pretrained(found, local_files_only=True, **heads)
@@ -53,8 +53,9 @@ def load_for(folder: Path, task: Task, classes: Sequence[str], what: str) -> tup
 
 
 @contextmanager
-def _without_bars(logging: Any) -> Iterator[None]:
+def without_bars(transformers: Any) -> Iterator[None]:
     """A context without the progress bars of `transformers`, which also go where nobody looks at a terminal."""
+    logging = transformers.utils.logging
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

@@ -16,7 +16,9 @@ from safetensors import SafetensorError
 
 from discreet.core.disk import real, whole_folder
 from discreet.core.errors import InputError
+from discreet.core.extras import extra
 from discreet.core.html import rounded_up
+from discreet.jobs.language.base_folder import without_bars
 from discreet.jobs.language.published_texts import PublishedTexts
 from discreet.publication.pages.front_matter import language_task
 
@@ -44,7 +46,7 @@ def merge(folder: Path, base: Path, out: Path) -> PublishedTexts:
         merged.config.id2label = dict(enumerate(classes))
         merged.config.label2id = {name: place for place, name in enumerate(classes)}
     try:
-        with whole_folder(out) as draft:
+        with whole_folder(out) as draft, without_bars(extra("transformers", "hf", "discreet merge")):
             merged.save_pretrained(draft)
             published.tokenizer.save_pretrained(draft)
             shutil.copytree(folder, draft / PROOF)

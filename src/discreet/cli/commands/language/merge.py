@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from discreet.core.errors import plain
+
 
 def merge(
     folder: Annotated[Path, typer.Argument(help="A published folder with adapters.")],
@@ -21,4 +23,5 @@ def merge(
         from discreet.jobs.language.merging import merge as merged
 
     merged(folder, model, out)
-    typer.echo(f"{out}: a model of transformers; its proof is in {out / PROOF}, and merging costs nothing more")
+    said = f"{out}: a model of transformers; its proof is in {out / PROOF}, and merging costs nothing more"
+    typer.echo(plain(said))
