@@ -197,7 +197,14 @@ def opacus_ghost(setting: Setting) -> Step:
     )
     loss = DPLossFastGradientClipping(wrapped, optimizer, nn.CrossEntropyLoss())
 
-    return _one_pass(setting, lambda: loss(wrapped(inputs), targets), optimizer)
+    def value() -> Tensor:
+        scores = wrapped(inputs)
+        if targets.dim() == 1:
+            return loss(scores, targets)
+        tokens = scores.transpose(1, 2).flatten(0, 1)  # a token's loss each; Opacus takes the mean of a row
+        return loss(tokens, targets.flatten(), shape=targets.shape)
+
+    return _one_pass(setting, value, optimizer)
 
 
 def fastdp(setting: Setting) -> Step:
