@@ -5,6 +5,7 @@ The versions are part of the page. When a newer one is installed here, the page 
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import math
@@ -80,3 +81,11 @@ def test_the_guess_of_the_officers_table() -> None:
     for epsilon, shown in rows:
         right = 100 / (1 + math.exp(-float(epsilon)))
         assert right <= float(shown) <= right + 1
+
+
+def test_the_statements_to_a_first_model_are_counted() -> None:
+    page = (DOCS / "migrating-from-opacus.md").read_text()
+    blocks = re.findall(r"^```(?:py|python)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    opacus, here = (sum(isinstance(one, ast.stmt) for one in ast.walk(ast.parse(block))) for block in blocks[1:3])
+    assert "PrivacyEngine" in blocks[1]
+    assert f"{here} here, checkable folder\nincluded, and {opacus} with Opacus" in PAGE
