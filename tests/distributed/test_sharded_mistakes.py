@@ -95,6 +95,17 @@ class Reaching(nn.Module):
         return nn.functional.linear(self.inner(tokens), self.side.weight)
 
 
+class Reading(nn.Module):
+    """Python reads a number of the model in every pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.by = gpt(), nn.Buffer(torch.tensor(0.5))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.inner(tokens) * float(self.by)
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "engine": ({"engine": "exact"}, "the engine 'exact' needs all weights at once"),
     "adaptive clipping": (
@@ -136,6 +147,13 @@ def test_a_weight_that_is_used_outside_of_its_module_is_refused_before_a_charge(
     with refused, made.session() as session:
         session.ready()
     assert made.team.lockstep is not None
+
+
+def test_a_model_of_which_python_reads_numbers_is_refused_before_a_charge(tmp_path: Path) -> None:
+    """No program of it would be proved again without all weights, so no row would add anything."""
+    made = sharded_runs.training(tmp_path / "run", {"shard": "fully"}, model=Reading())
+    with pytest.raises(DiscreetError, match="Python reads numbers from tensors"), made.session() as session:
+        session.ready()
 
 
 def test_auto_is_bookkeeping_and_options_of_the_engine_hold(tmp_path: Path) -> None:

@@ -21,8 +21,10 @@ from discreet.clipping.engines.long_rows import LongAlone
 from discreet.clipping.seeding import seed_torch, unit_seeds
 from discreet.clipping.separation import Proofs, Together, Twins
 from discreet.clipping.separation.copies import Twin
+from discreet.clipping.separation.examine import FEWEST
 from discreet.clipping.separation.memory import Memory
 from discreet.clipping.separation.watched import NOT_OF_A_ROW, one_by_one, sums_of_none
+from discreet.core.errors import UnsupportedModel
 from discreet.distributed.gathered_layers import GatheredLayers
 from discreet.distributed.lockstep import Lockstep
 from discreet.training.preflight.engine_check import Preflight
@@ -123,13 +125,32 @@ class ShardedProbe(FailureProbe):
         return found
 
 
-def sharded_engine(preflight: Preflight, options: EngineOptions, lockstep: Lockstep) -> tuple[Engine, InStep]:
-    """The engine of a run that is sharded, and the same without its check at run time."""
+def sharded_engine(preflight: Preflight, options: EngineOptions, lockstep: Lockstep) -> tuple[Engine, InStep, Together]:
+    """The engine of a run that is sharded, the same without its check at run time, and that check."""
     engine = preflight.engine
     plain = InStep(options.engine(engine.name).clipped_sum, lockstep)
     together = Together(plain, _nothing, ShardedTwins(lockstep), Proofs(preflight.proved, _no_weights))
     shaped = options.shaped(replace(engine, clipped_sum=together), preflight.chunk)
-    return replace(shaped, clipped_sum=LongAlone(shaped.clipped_sum, Singly(together), preflight.reach)), plain
+    return (
+        replace(shaped, clipped_sum=LongAlone(shaped.clipped_sum, Singly(together), preflight.reach)),
+        plain,
+        together,
+    )
+
+
+def refuse_unproved(engine: Engine, check: Together, model: nn.Module, criterion: Criterion, unit: Examples) -> None:
+    """`UnsupportedModel` if a chunk of copies of a random `unit` does not run a proved program: then no row would add
+    anything. All processes try it at the same time."""
+    rows = [part.repeat(FEWEST, *[1] * (part.dim() - 1)) for part in (unit.inputs, unit.targets)]
+    units = None if unit.units is None else Units(unit.units.sizes * FEWEST)
+    with torch.random.fork_rng():
+        seed_torch(0)
+        engine.clipped_sum(model, criterion, rows[0], rows[1], FailureProbe.CLIP, units)
+    if check.again:
+        raise UnsupportedModel(
+            "Python reads numbers from tensors of the model, and what it runs is then proved again with all weights at "
+            'hand; train with shard="replicate"'
+        )
 
 
 def _nothing(

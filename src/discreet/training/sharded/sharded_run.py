@@ -29,7 +29,7 @@ from discreet.training.guard import Guard
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.public.public_data import PublicData
 from discreet.training.sharded.optimizer_shards import OptimizerShards, check_number_by_number
-from discreet.training.sharded.sharded_engine import InStep, ShardedProbe, sharded_engine
+from discreet.training.sharded.sharded_engine import InStep, ShardedProbe, refuse_unproved, sharded_engine
 from discreet.training.step import Run
 
 _ENGINES = ("bookkeeping", "ghost")
@@ -102,19 +102,20 @@ class ShardedRun:
         if not team.sharded:
             return run, checked
         wanted = team.together("a try of a random unit", run.probe.repeat)
-        if wanted is None:
+        if wanted is None or unit is None:
             raise InputError('model or loss cannot take random rows, on which shard="fully" has to be tried')
         shards = self._shards = WeightShards(self._model, team.ranks)
         self._cut = OptimizerShards(self._optimizer, self._model, shards, team.ranks.rank)
         lockstep = self._lockstep = team.lockstep = Lockstep(shards, team)
         team.settings = self._settings
-        engine, plain = sharded_engine(checked.preflight, options, lockstep)
+        engine, plain, check = sharded_engine(checked.preflight, options, lockstep)
         once = InStep(options.engine(_ENGINES[0]).clipped_sum, lockstep)  # one pass
         first = ShardedProbe(once, engine, self._model, criterion, unit)
         probe = ShardedProbe(plain, engine, self._model, criterion, unit)
         team.in_step(lambda: lockstep.note(lambda: _tried(first)))
         found = team.in_step(probe.repeat)
         team.together("the gradient of a random unit", lambda: _refuse_far(wanted, found, engine.error))
+        team.in_step(lambda: refuse_unproved(engine, check, self._model, criterion, unit))
         run = replace(
             run,
             parameters={name: shards.pieces[name] for name in shards.shapes},
