@@ -124,8 +124,7 @@ class Choosy(nn.Module):
         return found
 
 
-@pytest.mark.parametrize("alone", [False, True])
-def test_in_counts_and_line_searches_it_counts_as_the_worst(alone: bool) -> None:
+def test_in_counts_and_line_searches_it_counts_as_the_worst() -> None:
     rows, targets = blobs(6)
     model, usual = Choosy(), as_private((rows, targets))
     candidates = Candidates(
@@ -136,9 +135,9 @@ def test_in_counts_and_line_searches_it_counts_as_the_worst(alone: bool) -> None
         return sum(unit_values("accuracy", 1.0, model, nn.CrossEntropyLoss(), data, np.array(rows)))
 
     count = correct(usual, [0, 1, 3, 4, 5])
-    (loss,) = objectives(candidates, nn.CrossEntropyLoss(), as_private((rows[:5], targets[:5])), 50.0, 6, alone=True)
+    (loss,) = objectives(candidates, nn.CrossEntropyLoss(), as_private((rows[:5], targets[:5])), 50.0, 6)
     rows[5] = 1000.0
     data = as_private((rows, targets))
     assert correct(data, [0, 1, 3, 4]) <= correct(data, [*range(6)]) <= count + 1
-    (found,) = objectives(candidates, nn.CrossEntropyLoss(), data, 50.0, 6, alone=alone)
+    (found,) = objectives(candidates, nn.CrossEntropyLoss(), data, 50.0, 6)
     assert found == loss + UNITS

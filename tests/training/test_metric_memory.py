@@ -18,7 +18,6 @@ from discreet.core.release import Receipt
 from discreet.data import PrivateData, as_private, group
 from discreet.plan import Metric
 from discreet.randomness import NOISE_SAMPLERS, TestStream
-from discreet.training.control.losses_apart import evaluated_apart
 from discreet.training.control.step_size_search import UNITS, Candidates, objectives
 from discreet.training.private_metrics.counts import check_countable, noisy_count
 from discreet.training.private_metrics.unit_values import unit_values
@@ -131,16 +130,14 @@ def test_a_run_buys_what_a_model_says_that_saw_no_other_row(tmp_path: Path) -> N
     assert model.seen == 10**6 + 1
 
 
-@pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("model", [Turns(), Turns(in_buffer=True), Marked()], ids=["count", "buffer", "marked"])
-def test_scores_of_a_line_search_move_by_one_bound(model: nn.Module, alone: bool) -> None:
+def test_scores_of_a_line_search_move_by_one_bound(model: nn.Module) -> None:
     data, bound = right_of(model), 3.0
     candidates = Candidates(
         model, {name: torch.full_like(one, 0.1) for name, one in private_parameters(model).items()}, [0.0, 1.0]
     )
-    proofs = None if alone else evaluated_apart(model, data)
     whole, part = (
-        objectives(candidates, nn.CrossEntropyLoss(), rows, bound, 8, proofs=proofs, alone=alone)
+        objectives(candidates, nn.CrossEntropyLoss(), rows, bound, 8)
         for rows in (data, as_private(data.fetch(np.arange(1, 100))))
     )
     assert all(0 <= one - other <= UNITS + 2 for one, other in zip(whole.tolist(), part.tolist(), strict=True))

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion, Engine, evaluation_mode, private_parameters
-from discreet.clipping.separation import Proofs
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import Receipt
@@ -29,7 +28,7 @@ from discreet.methods.agd import moved
 from discreet.plan import AdaptivePlan, LineSearch, Phase, Plan
 from discreet.queries.choices import noisy_argmax
 from discreet.randomness import Purpose, Stream
-from discreet.training.control.losses_apart import LossesApart, evaluated_apart, losses_at, singly
+from discreet.training.control.losses_apart import LossesApart, losses_at, singly
 from discreet.training.preflight.model_check import admit_evaluated
 from discreet.training.preflight.random_rows import Examples, random_rows
 from discreet.training.public.public_copy import PublicCopy
@@ -82,28 +81,24 @@ def objectives(
     data: PrivateData,
     bound: float,
     chunk: int,
-    *,
-    proofs: Proofs | None = None,
-    alone: bool = False,
 ) -> IntArray:
     """The sum of the clipped losses of all rows at each candidate, in units of bound / `UNITS`; exact: shape (k,).
 
-    `chunk` rows and one copy of the parameters are held at a time. `proofs`: the programs that are proved to keep rows
-    apart; a chunk that runs any other program is done one row at a time. `alone`: each row is predicted alone, so that
-    its loss depends on no other row, down to the last bit. Model and loss are in evaluation mode and see no row
-    themselves: copies of them do, a fresh one for each row if they remember anything.
+    `chunk` rows and one copy of the parameters are held at a time. Each row is predicted alone, so that its loss
+    depends on no other row, down to the last bit. Model and loss are in evaluation mode and see no row themselves:
+    copies of them do, a fresh one for each row if they remember anything.
     """
     model = candidates.model
     device = next(iter(private_parameters(model).values())).device
     totals = torch.zeros(len(candidates.step_sizes), dtype=torch.int64)
     with torch.no_grad(), evaluation_mode(model):
-        apart = LossesApart(model, criterion, data, proofs)
+        apart = LossesApart(model, criterion, data)
         for start in range(0, data.rows, chunk):
             rows = np.arange(start, min(start + chunk, data.rows), dtype=np.int64)
             inputs, targets = (part.to(device) for part in data.fetch(rows))
             for place, step_size in enumerate(candidates.step_sizes):
                 parameters = candidates.parameters(step_size)  # one at a time: there is memory for a chunk and a model
-                losses = (apart.singly if alone else apart.together)(parameters, inputs, targets)
+                losses = apart.of(parameters, inputs, targets)
                 totals[place] += clipped_losses(losses, bound).sum().cpu()
     return totals.numpy()
 
@@ -129,10 +124,9 @@ class Search:
         self._policy: LineSearch = plan.line_search
         self._model, self._optimizer, self._data = model, optimizer, data
         self._asked = PublicCopy.made(model, criterion, ({}, {})) if asked is None else asked
-        self._chunk, self._alone = chunk, engine.error is None
+        self._chunk = chunk
         rows = plan.sampling.largest_batch(plan.population)
         self._slack = 0.0 if engine.error is None else 4 * engine.error * rows
-        self._proofs = Proofs((), lambda rows: None) if self._alone else evaluated_apart(self._asked.model, data)
 
     def choose(self, phases: Sequence[Phase], receipt: Receipt, stream: Stream) -> float:
         """The step size that `receipt` paid for: by the exponential mechanism, 0 for staying."""
@@ -145,8 +139,6 @@ class Search:
             self._data,
             self._policy.bound,
             self._chunk,
-            proofs=self._proofs,
-            alone=self._alone,
         )
         scaled = scores * (-self._policy.epsilon / (UNITS * (1 + self._slack)))
         return sizes[noisy_argmax(scaled, "gumbel", stream.substream(Purpose.NOISE, receipt.position))]
