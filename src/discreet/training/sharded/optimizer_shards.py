@@ -17,6 +17,10 @@ _NUMBER_BY_NUMBER = (
 )
 
 
+_COUNTERS = frozenset({"step", "mu_product"})
+"""States that count steps: one number for a parameter of any size."""
+
+
 def check_number_by_number(optimizer: torch.optim.Optimizer) -> None:
     """Refuse an optimizer that may look at a parameter as a whole."""
     if type(optimizer) not in _NUMBER_BY_NUMBER:
@@ -42,7 +46,8 @@ class OptimizerShards:
                     start, stop = shards.cuts[name].part(rank)
                     state = optimizer.state.pop(parameter)
                     optimizer.state[shards.pieces[name]] = {
-                        key: one.reshape(-1)[start:stop].clone() if _is_cut(one) else one for key, one in state.items()
+                        key: one.reshape(-1)[start:stop].clone() if _is_like(parameter, key, one) else one
+                        for key, one in state.items()
                     }
 
     def state_dict(self, take: Callable[[str, Tensor], Tensor]) -> dict[str, Any]:
@@ -69,6 +74,11 @@ class OptimizerShards:
         self._optimizer.state.clear()
         for group, held in zip(self._optimizer.param_groups, self._held, strict=True):
             group["params"] = held
+
+
+def _is_like(parameter: Tensor, key: str, value: object) -> bool:
+    """Whether a state has a number for each of the parameter's; a parameter may be a single number itself."""
+    return isinstance(value, Tensor) and value.shape == parameter.shape and key not in _COUNTERS
 
 
 def _is_cut(value: object) -> bool:
