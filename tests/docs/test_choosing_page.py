@@ -89,3 +89,10 @@ def test_the_statements_to_a_first_model_are_counted() -> None:
     opacus, here = (sum(isinstance(one, ast.stmt) for one in ast.walk(ast.parse(block))) for block in blocks[1:3])
     assert "PrivacyEngine" in blocks[1]
     assert f"{here} here, checkable folder\nincluded, and {opacus} with Opacus" in PAGE
+    blocks = re.findall(r"^```py\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    counted = [sum(isinstance(one, ast.stmt) for one in ast.walk(ast.parse(block))) for block in blocks]
+    assert f"both take {counted[0]}." in PAGE
+    assert counted[0] == counted[1]
+    made: dict[str, object] = {}
+    exec(blocks[1], made)
+    assert (made["model"].predict(made["rows"]) == made["targets"]).mean() > 0.6  # type: ignore[attr-defined]
