@@ -42,8 +42,8 @@ def check_noise(folder: Path) -> None:
     of all attempts are the same."""
     drawn = [json.loads(line) for path in folder.glob("noise.*") for line in path.read_text().splitlines()]
     by_step: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for attempt, position, part, _ in drawn:
-        by_step.setdefault((attempt, position), []).append(tuple(part))
+    for attempt, position, held, _ in drawn:
+        by_step.setdefault((attempt, position), []).extend((first, stop) for first, stop in held)
     for parts in by_step.values():
         ordered = sorted(parts)
         assert all(one[1] <= other[0] for one, other in itertools.pairwise(ordered))

@@ -103,7 +103,7 @@ def samplers_of(method: Method) -> list[tuple[type, Adjacency]]:
 
 
 @over_methods
-@SLOW
+@settings(SLOW, max_examples=8)
 @given(st.data(), rates, noises, st.integers(1, 300), st.floats(1.001, 2))
 def test_monotone(method: Method, data: st.DataObject, rate: float, noise: float, steps: int, factor: float) -> None:
     """More noise, fewer steps, a larger delta or a lower rate cost no more."""
