@@ -2,13 +2,17 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from audit_findings import failing
 from audited_builds import build
 
+from discreet.audit import tails
+from discreet.audit.builds.laws import search_check
 from discreet.audit.builds.laws.search_check import search_outcomes
 from discreet.cli.app import run
 from discreet.plan import PartsSearch, Search
+from discreet.plan.tuning.random_stopping import law as law_named
 
 GRID = {"lr": [0.1, 0.3, 1.0], "clip_norm": [0.5]}
 
@@ -24,6 +28,23 @@ def test_the_best_of_a_secret_number(law: str, mean: float, more: dict[str, Any]
     assert {"search/runs", "search/candidates", "search/charges", "search/noise", "search/winner"} == {
         one.name for one in outcomes
     }
+
+
+@pytest.mark.parametrize("times", [1, 2, 30])
+def test_the_law_of_a_sum(times: int) -> None:
+    """By Fourier transform and by convolution; never below it."""
+    law = 0.2 * 0.8 ** np.arange(60)
+    found, wanted = tails.repeated_law(law, times), tails.sum_law([law] * times)
+    assert found.shape == wanted.shape
+    assert (found >= wanted).all()
+    assert np.abs(found - wanted).max() < 1e-13
+
+
+def test_a_law_with_a_long_tail_takes_no_long_time() -> None:
+    law = search_check._law(law_named("geometric", 3000))
+    assert len(law) > 50_000
+    numbers = [1, 2000, 3000, 9000] * 40
+    assert search_check._counted(numbers, law_named("geometric", 3000)).p is not None
 
 
 @pytest.mark.parametrize("more", [{}, {"unit": "user"}])

@@ -91,6 +91,11 @@ def test_a_run_that_is_resumed_keeps_its_audit(
     assert measured(out).model_dump(mode="json") == kept
 
 
+def test_a_dry_run_audits_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "digits", "--audit", "--dry-run", "--out", str(tmp_path / "out")]) == 2
+    assert "leave out --audit" in capsys.readouterr().err
+
+
 def test_it_is_for_one_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "out")
     assert run(["train", "digits", *FAST, "--audit", "--processes", "2", "--out", out]) == 2

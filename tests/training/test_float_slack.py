@@ -114,7 +114,7 @@ class Levels(nn.Module):
 
 def test_as_a_whole_chunk_such_rows_move_the_sum_by_more_than_the_clip_norm() -> None:
     rows = 1e12 * torch.randn(COUNT, FEATURES, generator=torch.Generator().manual_seed(1))
-    assert most_moved(ENGINES["bookkeeping"], Asymmetry(), rows) > 1.1  # 1.18 to more than 1.2, as threads add
+    assert most_moved(ENGINES["bookkeeping"], Asymmetry(), rows) > 1.2
 
 
 def test_a_long_row_of_a_unit_counts_as_it_does_for_the_reference(tmp_path: Path) -> None:

@@ -43,6 +43,15 @@ def sum_law(laws: Iterable[Array]) -> Array:
     return found
 
 
+def repeated_law(law: Array, times: int) -> Array:
+    """The law of the sum of so many independent whole numbers with one law, by Fourier transform: each probability is
+    rounded up by more than what that loses, which is some 1e-16."""
+    length = times * (len(law) - 1) + 1
+    found = np.fft.irfft(np.fft.rfft(law, 2 * length) ** times, 2 * length)[:length]
+    rounded: Array = np.maximum(found, 0.0) + 1e-14
+    return rounded
+
+
 def overlap_law(units: int, one: int, other: int) -> Array:
     """The law of how many of `units` are in both of two independent random subsets of these sizes: hypergeometric."""
     k = np.arange(min(one, other) + 1)

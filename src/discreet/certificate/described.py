@@ -84,8 +84,11 @@ class OnPublicRows(_Described):
 
 
 class OfTexts(_Described):
-    """What a language model is for. `task`: its name in `discreet.language.TASKS`. `text` and `target`: the columns it
-    was trained on. `classes`: their names, in the order of the scores. `length`: the most tokens of a text."""
+    """The task of a language model, and its inputs.
+
+    `task`: its name in `discreet.language.TASKS`. `text` and `target`: the columns that it was trained on. `classes`:
+    their names, in the order of the scores. `length`: the most tokens of a text.
+    """
 
     task: Text
     text: Text | None = None

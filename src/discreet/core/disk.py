@@ -171,7 +171,7 @@ def carefully() -> int:
 
 
 def wider_than_owner(mode: int) -> bool:
-    """Whether others than the owner may read a file of this mode. On Windows a mode does not say: there the access
+    """Whether others than its owner can read a file of this mode. On Windows a mode does not say: there the access
     lists of the user's folder decide."""
     return not WINDOWS and bool(stat.S_IMODE(mode) & ~0o600)
 

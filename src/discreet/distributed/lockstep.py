@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Wanted(StrEnum):
-    """What a process wants to do next, with all others."""
+    """The next thing that a process asks all processes to do together."""
 
     PASS = "a pass"
     SUM = "a sum"
@@ -37,10 +37,10 @@ class OutOfStep(Exception):
 
 
 class Talk(Protocol):
-    """How the processes tell each other what they want (`team.Team`)."""
+    """The exchange of requests between processes (`team.Team` implements it)."""
 
     def wanted(self, what: str) -> list[str]:
-        """What each process wants; raises the failure of one that has failed."""
+        """The requests of all processes, by rank; raises the failure of a process that failed."""
 
     def hold(self, *, within: bool) -> None:
         """Note that the others wait within a pass or a sum, where they do not hear of a failure; or no longer."""

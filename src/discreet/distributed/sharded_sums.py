@@ -90,7 +90,7 @@ class ShardedSums(SumsOnGrid):
         return self._in_places(share)
 
     def _in_places(self, own: A) -> dict[str, A]:
-        """What this process has of each tensor, flat, in memory of the whole."""
+        """This process's part of each tensor: flat views of `own`."""
         found, start = {}, 0
         for name, (first, after) in zip(self._grid.shapes, self._shards.parts(), strict=True):
             found[name] = own[start : start + after - first]

@@ -175,7 +175,7 @@ class Team:
         return self.in_step(do)
 
     def wanted(self, what: str) -> list[str]:
-        """What each process wants to do next in a step; raises the failure of one that has failed."""
+        """The requests of all processes in a step, by rank; raises the failure of a process that failed."""
         due, self._due = self._due, False
         told = self.ranks.all_facts(_STEP, [None, what])
         self._told = True  # all raise alike

@@ -23,7 +23,7 @@ _BLOCK = 64
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How a parameter of `count` numbers is shared out: `each` to every process, and what there is to the last."""
+    """The split of a parameter: `each` numbers for every process; the last ones may have fewer, or none."""
 
     shape: torch.Size
     dtype: torch.dtype
@@ -42,7 +42,7 @@ class Cut:
 
 
 class WeightShards:
-    """What this process has of the parameters of `model`; the parameters themselves are let go of.
+    """The shards of the parameters of `model` in this process; the memory of the whole parameters is freed.
 
     `own`: its part of each, flat. `pieces`: of those that are trained, as parameters for an optimizer. `units`: those
     that are gathered together.
@@ -67,7 +67,7 @@ class WeightShards:
             absent(parameter)
 
     def parts(self) -> tuple[tuple[int, int], ...]:
-        """Which numbers of a release this process has: of each trained parameter, in order of names, its part."""
+        """The intervals of a release that this process holds, one for each trained parameter, in order of names."""
         found, first = [], 0
         for name in self.shapes:
             start, stop = self.cuts[name].part(self._ranks.rank)

@@ -86,7 +86,7 @@ def _bits_left(clip: Clip, largest_batch: int, error: float) -> int:
 
 
 class SumsOnGrid:
-    """What sums in whole numbers have in common, however the processes share them.
+    """Base of sums in whole numbers, for replicated and for sharded weights.
 
     `unusable`: how many numbers of chunks were not finite or did not fit the grid. They were left out, so the sum of
     the step must not be used.

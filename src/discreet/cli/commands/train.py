@@ -119,7 +119,7 @@ def train(
         typer.echo(_PUBLISHED.format(job.target) if job.published else "\n".join(settings_of(job.recipe)))
         return
     if dry_run:
-        _show(job, as_json=as_json)
+        _show(job, as_json=as_json, audit=audit)
         return
     _leave_to(processes, audit=audit)
     ledger, dataset = ledger_of(ledger, dataset_id), dataset_id or ""
@@ -192,8 +192,10 @@ def _fine_tune(
     typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{figures}")
 
 
-def _show(job: Job, *, as_json: bool) -> None:
+def _show(job: Job, *, as_json: bool, audit: bool) -> None:
     """What the run would do."""
+    if audit:
+        raise InputError("--dry-run carries nothing out; leave out --audit, or give it to the run")
     facts = planned.facts_of(job.recipe, job.table, probe=False)
     echo_json(facts) if as_json else planned.say(job.recipe, facts)
 

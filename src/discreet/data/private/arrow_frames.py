@@ -46,7 +46,7 @@ class ArrowTable:
 
 
 def is_arrow(data: object) -> bool:
-    """Whether `data` is a table or a column of Arrow or polars."""
+    """Whether `data` is a table or column of Arrow or polars, and not of pandas."""
     exports = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
     return exports and not hasattr(data, "iloc")  # pandas exports too, and is read as it is
 

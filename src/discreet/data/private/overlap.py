@@ -48,7 +48,7 @@ def share_rows(one: object, other: object) -> bool:
 
 
 def _in_view(mine: list[Any], theirs: list[Any]) -> bool:
-    """Whether a view among `mine` shows a row of what is among `theirs`."""
+    """Whether a view in `mine` has a row in common with a data set or a view in `theirs`."""
     whole = {id(part) for part in theirs if not isinstance(part, Subset)}
     views, others = ([_rooted(part) for part in parts if _is_view(part)] for parts in (mine, theirs))
     if any(id(root) in whole and rows for root, rows in views):

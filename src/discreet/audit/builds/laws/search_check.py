@@ -35,7 +35,7 @@ from discreet.training import PublicData, RunOptions, Setup, Trained, Tuning
 from discreet.training.tuning.tuning import score_of
 
 ROWS, PARTED, RUNS, CANDIDATES = 24, 60, 40, 4
-_COUNTED, _DRAWS = 150, 4000
+_COUNTED, _DRAWS, _LONGEST = 150, 4000, 2**20
 _SCORE = "validation_accuracy"
 
 
@@ -139,7 +139,7 @@ def _broken(name: str, wrong: int, searches: int, what: str) -> Outcome:
 
 
 def _laws(tuning: _Watched, search: Search) -> list[Outcome]:
-    """How many runs there are, and of which candidates, over many searches whose runs are not carried out."""
+    """The number of runs and their candidates, counted over many searches that train nothing."""
     numbers: list[int] = []
     chosen: Counter[int] = Counter()
     tuning.known = tuning.last
@@ -151,7 +151,7 @@ def _laws(tuning: _Watched, search: Search) -> list[Outcome]:
 
 
 def _charged(tuning: _Watched) -> bool:
-    """Whether all that is in the ledger is the event of the whole search, and was there before any run."""
+    """Whether the ledger holds the event of the whole search and nothing else, charged before the first run."""
     events = Compose(tuple(from_json(one.content) for one in tuning.charged if one.kind == "reservation"))
     first = all(before == len(tuning.charged) for _, before, _ in tuning.trials)
     return first and planned_events(events) == planned_events(tuning.plan.event())
@@ -178,8 +178,10 @@ def _counted(numbers: Sequence[int], trials: Trials) -> Outcome:
     parts = [
         (f"{k} runs, {found[k]} times", tails.binomial(found[k], len(numbers), float(law[k]))) for k in _likely(law)
     ]
-    total = tails.of_law(sum(numbers), tails.sum_law([law] * len(numbers)))
-    parts.append((f"{sum(numbers)} runs in all", min(1.0, total + len(numbers) * max(0.0, 1 - float(law.sum())))))
+    first = numbers[: max(1, _LONGEST // len(law))]  # of a law with a long tail fewer, as its sum has a longer one
+    total = tails.of_law(sum(first), tails.repeated_law(law, len(first)))
+    missing = len(first) * max(0.0, 1 - float(law.sum()))
+    parts.append((f"{sum(first)} runs in {len(first)} searches", min(1.0, total + missing)))
     said = f"{len(numbers)} searches make {np.mean(numbers):.3g} runs on average, and their law says {trials.mean:.3g}"
     return together("search/runs", parts, said)
 
