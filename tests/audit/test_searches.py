@@ -19,7 +19,7 @@ GRID = {"lr": [0.1, 0.3, 1.0], "clip_norm": [0.5]}
 
 @pytest.mark.parametrize(
     ("law", "mean", "more"),
-    [("geometric", 5, {}), ("poisson", 6, {"unit": "user"}), ("logarithmic", 3, {"engine": "exact"})],
+    [("geometric", 5, {}), ("poisson", 6, {"unit": "user"}), ("logarithmic", 3, {"family": "language"})],
 )
 def test_the_best_of_a_secret_number(law: str, mean: float, more: dict[str, Any]) -> None:
     search = Search.make(GRID, mean, score="validation_accuracy", law_of_trials=law)
@@ -47,9 +47,9 @@ def test_a_law_with_a_long_tail_takes_no_long_time() -> None:
     assert search_check._counted(numbers, law_named("geometric", 3000)).p is not None
 
 
-@pytest.mark.parametrize("more", [{}, {"unit": "user"}])
+@pytest.mark.parametrize("more", [{"family": "texts"}, {"family": "language"}, {"unit": "user"}])
 def test_parts_of_the_data(more: dict[str, Any]) -> None:
-    outcomes = search_outcomes(build("texts", **more), PartsSearch.make(GRID))
+    outcomes = search_outcomes(build(**more), PartsSearch.make(GRID))
     assert [one.name for one in outcomes if failing(one)] == []
     assert {"search/parts", "search/charges", "search/choice"} == {one.name for one in outcomes}
 

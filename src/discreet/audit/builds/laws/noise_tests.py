@@ -145,11 +145,13 @@ def tensors_apart(name: str, noise: Array, spans: Spans) -> Outcome:
 
 
 def places_apart(name: str, noise: Array, spans: Spans) -> Outcome:
-    """Correlations within a tensor at a distance: noise drawn for one row of it and repeated. The first half of the
-    steps names the distances that are looked at."""
-    half = len(noise) // 2
+    """Correlations at a distance, within a tensor and within all of them together: noise drawn for a row of a tensor or
+    for the share of one process, and repeated. The first half of the steps names the distances that are looked at."""
+    half, looked = len(noise) // 2, dict(spans)
+    if len(spans) > 1:
+        looked["all tensors"] = slice(0, noise.shape[1])
     parts, largest = [("there is nothing to compare", 1.0)], 0.0
-    for tensor, span in spans.items():
+    for tensor, span in looked.items():
         part = noise[:, span][:, :_SEEN]
         for lag in _lags(part[:half]):
             pairs = np.arange(part.shape[1] - lag)
@@ -157,7 +159,7 @@ def places_apart(name: str, noise: Array, spans: Spans) -> Outcome:
             r, count = _correlated(part[half:, pairs], part[half:, pairs + lag])
             largest = max(largest, abs(r))
             parts.append((f"{tensor!r} at distance {lag}, {r:.3f}", tails.correlation(r, count)))
-    return together(name, parts, f"the largest correlation within a tensor is {largest:.3f}", largest=largest)
+    return together(name, parts, f"the largest correlation of two places is {largest:.3f}", largest=largest)
 
 
 def _lags(part: Array) -> list[int]:

@@ -36,7 +36,7 @@ from discreet.training.tuning.tuning import score_of
 
 ROWS, PARTED, RUNS, CANDIDATES = 24, 60, 40, 4
 _COUNTED, _DRAWS, _LONGEST = 150, 4000, 2**20
-_SCORE = "validation_accuracy"
+_SCORE, _BOUND = "validation_loss", 3.0  # a loss has a value whatever the model says
 
 
 class _Watched(Tuning):
@@ -81,10 +81,11 @@ def search_outcomes(subject: Subject, search: Search | PartsSearch) -> list[Outc
     """
     start = time.process_time()
     count = min(CANDIDATES, len(search.candidates))
+    scored = {"score": "loss", "bound": _BOUND}
     grid = grid_of({"candidate": list(range(max(2, count)))})
     with tempfile.TemporaryDirectory() as folder:
         if isinstance(search, PartsSearch):
-            found = _of_parts(_parts(subject, search.model_copy(update={"grid": grid}), Path(folder)))
+            found = _of_parts(_parts(subject, search.model_copy(update={"grid": grid} | scored), Path(folder)))
         else:
             made = search.model_copy(update={"grid": grid, "score": _SCORE, "initial_states": ()})
             found = _of_trials(_tuning(subject, made, subject.maker.units(ROWS, seed=9), Path(folder)))
