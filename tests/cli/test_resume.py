@@ -42,7 +42,7 @@ def interrupted(capsys: pytest.CaptureFixture[str], *options: str) -> None:
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
-    assert err.startswith("discreet: stopped after step 10 of 60; ")
+    assert err.startswith("discreet: stopped after step 10 of 60 (charged with it and lost: 40 more); ")
     assert "--resume out.run --finish" in err
     assert not Path("out").exists()
     assert Path("out.run/checkpoint.pt").exists()

@@ -133,7 +133,8 @@ def test_an_interrupted_run_goes_on_after_its_charges(
     """Blocks of three: steps that were charged and not taken are lost, and the plan is never exceeded."""
     with monkeypatch.context() as patch:
         interrupt_after(patch, stopped)
-        with pytest.raises(Interrupted, match=f"stopped after step {stopped} of 7") as interruption:
+        paid = rf" \(charged with it and lost: {lost} more\)" if lost else ""
+        with pytest.raises(Interrupted, match=f"stopped after step {stopped} of 7{paid}; go on") as interruption:
             tiny_training(tmp_path, public_test=blobs(9, seed=1)).run(evaluate_every=1)
     assert interruption.value.signal == signal.SIGINT
     again = tiny_training(tmp_path, public_test=blobs(9, seed=1), stream=TestStream(9), resume=True)

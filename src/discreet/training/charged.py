@@ -29,9 +29,9 @@ class Charged:
         self._receipts: deque[Receipt] = deque()
 
     @property
-    def empty(self) -> bool:
-        """Whether every charged release was taken."""
-        return not self._receipts
+    def left(self) -> int:
+        """Number of charged releases that were not begun. They are lost if the run stops."""
+        return len(self._receipts)
 
     @property
     def reading(self) -> ExPost | None:
@@ -50,7 +50,7 @@ class Charged:
 
     def next(self) -> Receipt:
         """The receipt of the next step, or of the choice of its size; `BudgetExhausted` if there is none."""
-        if self.empty:
+        if not self.left:
             raise BudgetExhausted(f"the run is over: {self.ended}; nothing more may be released")
         return self.take(self._receipts.popleft())
 

@@ -80,7 +80,12 @@ class Session:
     @property
     def between_blocks(self) -> bool:
         """Whether no charged step is left to draw, which is the time to write a checkpoint."""
-        return self._charged.empty
+        return not self.left
+
+    @property
+    def left(self) -> int:
+        """Number of charged releases that were not begun. They are lost if the run stops."""
+        return self._charged.left
 
     def ready(self) -> bool:
         """Reserve the next block if none is open; False when the run is over.

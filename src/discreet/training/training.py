@@ -228,7 +228,7 @@ class Training:
                 if session.between_blocks or signal is not None:
                     self.save(session)
                 if signal is not None and not session.finished:
-                    raise Interrupted(stopped(session.position, self.plan.charges, self.folder.path), signal)
+                    raise Interrupted(stopped(session.position, self.plan.charges, session.left, self.folder), signal)
 
             self.take_steps(session, after_step, every, early)
             tell(session.position)

@@ -6,8 +6,9 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
+
+from discreet.training.run.run_folder import RunFolder
 
 
 @contextmanager
@@ -34,9 +35,10 @@ def stop_requests() -> Iterator[Callable[[], int | None]]:
             signal.signal(number, handler)
 
 
-def stopped(position: int, charges: int, folder: Path) -> str:
-    """The message for a run that was interrupted after `position` of its `charges`."""
+def stopped(position: int, charges: int, lost: int, folder: RunFolder) -> str:
+    """The message for a run that was interrupted after `position` of its `charges`, and loses `lost` paid ones."""
+    paid = f" (charged with it and lost: {lost} more)" if lost else ""
     return (
-        f"stopped after step {position} of {charges}; go on with --resume {folder}, or publish what there is with "
-        f"--resume {folder} --finish"
+        f"stopped after step {position} of {charges}{paid}; go on with --resume {folder.path}, "
+        f"or publish what there is with --resume {folder.path} --finish"
     )
