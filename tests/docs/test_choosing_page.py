@@ -93,6 +93,7 @@ def test_the_statements_to_a_first_model_are_counted() -> None:
     counted = [sum(isinstance(one, ast.stmt) for one in ast.walk(ast.parse(block))) for block in blocks]
     assert f"both take {counted[0]}." in PAGE
     assert counted[0] == counted[1]
+    assert f"JAX Privacy 2.0.0 takes {counted[2]} for the example" in PAGE
     made: dict[str, object] = {}
     exec(blocks[1], made)
     assert (made["model"].predict(made["rows"]) == made["targets"]).mean() > 0.6  # type: ignore[attr-defined]
