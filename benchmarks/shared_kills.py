@@ -20,9 +20,9 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path += [str(TESTS / "support"), str(TESTS / "distributed")]
 
+from forked import started  # noqa: E402
 from killed_run import POINTS, STEPS  # noqa: E402
 from test_shared_kills import charged, check_left, finish  # noqa: E402
-from torchrun import started  # noqa: E402
 
 ONLY_FIRST = ("charge", "charged", "commit")
 

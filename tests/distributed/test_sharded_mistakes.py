@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import sharded_runs
 import torch
+from forked import started
 from problems import tiny_plan
 from sharded_runs import gpt, plan, texts
 from torch import nn
-from torchrun import started
 from ways import SAMPLINGS, WAYS
 
 from discreet.core.errors import DiscreetError

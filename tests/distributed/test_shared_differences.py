@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from forked import started
 from problems import linear, tiny_training
-from torchrun import started
 
 from discreet.core.errors import PrivacyViolation
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from forked import forked, started
 from killed_run import LANES, STEPS
-from torchrun import started, torchrun
 
 from discreet import verify
 from discreet.ledger import Ledger
@@ -15,7 +15,7 @@ from discreet.ledger import Ledger
 
 def finish(folder: Path, processes: int) -> None:
     """Take the run to its end."""
-    torchrun(processes, "killed_run.py", str(folder))
+    forked(processes, "killed_run.py", str(folder))
 
 
 def check_left(folder: Path, before: int) -> None:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from torchrun import started
+from forked import started
 
 from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.ledger import Ledger

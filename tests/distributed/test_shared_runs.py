@@ -1,6 +1,6 @@
 """Runs that several processes take together: the same releases and weights, bit for bit, on any number of processes.
 
-One process runs here, with the same lanes; the others under torchrun.
+One process runs here, with the same lanes; the others are forked, and in one test started by torchrun.
 """
 
 import json
@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from forked import forked
 from shared_runs import CASES, LANES, digest_of
 from torchrun import torchrun
 
@@ -20,6 +21,8 @@ SHARED = {"shard": "replicate", "lanes": LANES}
 SOME = ("vmap, exact noise", "exact, fast noise", "poisson, user", "cyclic, example", "adaptive clipping", "metrics")
 """Of every kind of case one, for the first tier."""
 
+Start = Callable[..., str]
+
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
@@ -27,13 +30,19 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     return cache(lambda name: digest_of(CASES[name], tmp_path_factory.mktemp("alone") / "run", SHARED)[0])
 
 
-def check(alone: Callable[[str], str], processes: int, names: tuple[str, ...], folder: Path) -> None:
-    (line,) = torchrun(processes, "shared_runs.py", str(folder), *names).splitlines()
+def check(
+    alone: Callable[[str], str], processes: int, names: tuple[str, ...], folder: Path, start: Start = forked
+) -> None:
+    (line,) = start(processes, "shared_runs.py", str(folder), *names).splitlines()
     assert json.loads(line) == {name: alone(name) for name in names}
 
 
 def test_two_processes_release_what_one_does(tmp_path: Path, alone: Callable[[str], str]) -> None:
     check(alone, 2, SOME, tmp_path)
+
+
+def test_so_do_two_that_torchrun_starts(tmp_path: Path, alone: Callable[[str], str]) -> None:
+    check(alone, 2, SOME[:2], tmp_path, torchrun)
 
 
 @pytest.mark.parametrize("processes", [2, 3, 4])

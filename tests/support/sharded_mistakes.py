@@ -1,4 +1,4 @@
-"""Mistakes and faults in runs whose weights are shared out, for `test_sharded_mistakes`: started by torchrun.
+"""Mistakes and faults in runs whose weights are shared out, for `test_sharded_mistakes`.
 
     torchrun --nproc-per-node 2 sharded_mistakes.py FOLDER MISTAKE...
 

@@ -1,4 +1,4 @@
-"""Runs on tiny data whose weights are shared out among processes, for `test_sharded_runs`: started by torchrun.
+"""Runs on tiny data whose weights are shared out among processes, for `test_sharded_runs`.
 
 torchrun --nproc-per-node 2 sharded_runs.py FOLDER CASE...     prints {case: digest of all weights after every step}
 """

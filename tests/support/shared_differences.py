@@ -1,4 +1,4 @@
-"""Processes of one run that do not compute the same, for `test_shared_differences`: started by torchrun.
+"""Processes of one run that do not compute the same, for `test_shared_differences`.
 
     torchrun --nproc-per-node 2 shared_differences.py FOLDER DIFFERENCE...
 

@@ -1,4 +1,4 @@
-"""Mistakes with several processes, for `test_shared_mistakes`: started by torchrun.
+"""Mistakes with several processes, for `test_shared_mistakes`.
 
     torchrun --nproc-per-node 2 shared_mistakes.py FOLDER MISTAKE...
 

@@ -1,4 +1,4 @@
-"""Runs on tiny data that several processes take together, for `test_shared_runs`: started by torchrun.
+"""Runs on tiny data that several processes take together, for `test_shared_runs`.
 
 torchrun --nproc-per-node 2 shared_runs.py FOLDER          prints {case: digest of all weights}
 torchrun --nproc-per-node 2 shared_runs.py FOLDER CASE...

@@ -1,4 +1,4 @@
-"""Programs in several processes, started by torchrun."""
+"""Programs in several processes, started by torchrun. `forked` starts them for less."""
 
 from __future__ import annotations
 
@@ -10,24 +10,17 @@ from pathlib import Path
 SUPPORT = Path(__file__).parent
 
 
-def torchrun(processes: int, program: str, *arguments: str, timeout: float = 240, **environment: str) -> str:
+def torchrun(processes: int, program: str, *arguments: str) -> str:
     """Run a program of this folder in so many processes and return what it printed; its failure fails the test."""
-    done = started(processes, program, *arguments, timeout=timeout, **environment)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    return done.stdout
-
-
-def started(
-    processes: int, program: str, *arguments: str, timeout: float = 240, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """The same, whether it fails or not."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     here = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
-    return subprocess.run(
+    done = subprocess.run(
         [*command, str(SUPPORT / program), *arguments],
-        env=here | {"OMP_NUM_THREADS": "1", "DISCREET_TIMEOUT": "60"} | environment,
+        env=here | {"OMP_NUM_THREADS": "1", "DISCREET_TIMEOUT": "60"},
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=240,
         check=False,
     )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    return done.stdout
