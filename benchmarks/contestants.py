@@ -182,23 +182,24 @@ def opacus_hooks(setting: Setting) -> Step:
 
 
 def opacus_ghost(setting: Setting) -> Step:
-    """Opacus, norms without gradients and a second backward pass. `ImportError` if it is not installed."""
-    from opacus.grad_sample import GradSampleModuleFastGradientClipping
+    """Opacus, norms without gradients and a second backward pass, by hooks on the model (`wrap_model=False`).
+    `ImportError` if it is not installed."""
+    from opacus.grad_sample.utils import prepare_module
     from opacus.optimizers import DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
     model, inputs, targets = setting.problem()
-    wrapped = GradSampleModuleFastGradientClipping(model, max_grad_norm=NORM, use_ghost_clipping=True)
+    hooks = prepare_module(model, "ghost", wrap_model=False, max_grad_norm=NORM, use_ghost_clipping=True)
     optimizer = DPOptimizerFastGradientClipping(
         torch.optim.SGD(model.parameters(), lr=RATE),
         noise_multiplier=MULTIPLIER,
         max_grad_norm=NORM,
         expected_batch_size=len(inputs),
     )
-    loss = DPLossFastGradientClipping(wrapped, optimizer, nn.CrossEntropyLoss())
+    loss = DPLossFastGradientClipping(hooks, optimizer, nn.CrossEntropyLoss())
 
     def value() -> Tensor:
-        scores = wrapped(inputs)
+        scores = model(inputs)
         if targets.dim() == 1:
             return loss(scores, targets)
         tokens = scores.transpose(1, 2).flatten(0, 1)  # a token's loss each; Opacus takes the mean of a row

@@ -5,6 +5,8 @@ python benchmarks/language_accuracy.py --out results.jsonl --show               
 
 Sentiment by the masked model, and the perplexity of the causal one. What is measured is measured on reviews of the test
 part, declared public; none of them is also in the training part. `words` is the recipe `imdb` on the same private half.
+`head` trains the classifier alone, on what the frozen model makes of a review. Settings were chosen on the public half
+(`language_tuning.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -33,33 +35,44 @@ from discreet.data.sets.imdb import reviews
 from discreet.language import TASKS, TransformersModel, TransformersRows
 from discreet.recipes import load_recipe
 
-DELTA, TESTED, RANK = 1e-5, 4000, 8
+DELTA, RANK = 1e-5, 8
+TESTED = {"sentiment": 4000, "perplexity": 1000}
+HELD = 2000
+"""Reviews of the public half on which settings are compared."""
 EPSILONS = (3.0, 8.0, 1.0)
+
+
+Part = Literal["private", "tested", "others", "held out"]
+HALVES: tuple[Part, Part] = ("private", "tested")
+"""What runs of the page are trained and measured on."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """How a model is trained: rows of a step, steps, learning rate, clip norm."""
+    """How a model is trained: rows of a step, steps, learning rate, clip norm, and the learning rate of a classifier,
+    which is new and begins at zero (None: the same)."""
 
     batch: int
     steps: int
     rate: float
     clip: float = 0.1
+    head_rate: float | None = None
 
 
 WAYS = {
-    ("sentiment", "full"): Way(256, 64, 2e-3),
-    ("sentiment", "lora"): Way(256, 64, 5e-3),
+    ("sentiment", "head"): Way(512, 64, 1e-2, 1.0),
+    ("sentiment", "lora"): Way(512, 16, 1e-3, 1.0, 3e-2),
+    ("sentiment", "full"): Way(512, 16, 1e-4, 1.0, 3e-2),
     ("perplexity", "full"): Way(1024, 8, 1e-3),
     ("perplexity", "lora"): Way(1024, 8, 3e-3),
 }
-PLAIN = {"sentiment": Way(64, 250, 1e-3), "perplexity": Way(64, 125, 5e-4)}
+PLAIN = {"sentiment": Way(64, 250, 5e-4, head_rate=5e-3), "perplexity": Way(64, 125, 5e-4)}
 """Without privacy, about as many rows in all."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A run. `epsilon`: None without privacy. `how`: "full", "lora", "words", or "none" for the model as it was."""
+    """A run. `epsilon`: None without privacy. `how`: "full", "lora", "head", "words", "none" (the model as it was)."""
 
     task: str
     how: str
@@ -70,36 +83,39 @@ class Case:
 def cases(seeds: int) -> Iterator[Case]:
     """Those of the page, all of one seed before the next."""
     for seed in range(seeds):
-        yield Case("perplexity", "none", None, seed)
+        yield from (Case("sentiment", how, epsilon, seed) for epsilon in EPSILONS for how in ("head", "words"))
         yield Case("sentiment", "full", None, seed)
-        for epsilon in EPSILONS:
-            for how in ("full", "lora", "words"):
-                yield Case("sentiment", how, epsilon, seed)
+        yield from (Case("sentiment", how, epsilon, seed) for epsilon in EPSILONS for how in ("lora", "full"))
+        yield Case("perplexity", "none", None, seed)
         yield Case("perplexity", "full", None, seed)
-        for epsilon in EPSILONS:
-            for how in ("full", "lora"):
-                yield Case("perplexity", how, epsilon, seed)
+        yield from (Case("perplexity", how, epsilon, seed) for epsilon in EPSILONS for how in ("lora", "full"))
 
 
 @cache
-def texts(data: Path, private: bool) -> list[tuple[str, int]]:
-    """(text, label) of the private half, or of the public test rows, in an order that a public seed decides."""
+def texts(data: Path, part: Part) -> list[tuple[str, int]]:
+    """(text, label) of the private half, of the test rows, or of the public half: its held-out rows and the others. In
+    an order that a public seed decides."""
     train = reviews(data, "train")
-    if private:
-        found = [(clean(text), label) for _, label, text in train if not is_public(text)]
-    else:
-        known = {text for _, _, text in train}
-        found = [(clean(text), label) for _, label, text in reviews(data, "test") if text not in known]
+    known = {text for _, _, text in train}
+    match part:
+        case "private":
+            found = [(clean(text), label) for _, label, text in train if not is_public(text)]
+        case "tested":
+            found = [(clean(text), label) for _, label, text in reviews(data, "test") if text not in known]
+        case _:
+            found = sorted({(clean(text), label) for _, label, text in train if is_public(text)})
     order = np.random.default_rng(0).permutation(len(found))
-    return [found[place] for place in order][: None if private else TESTED]
+    return [found[place] for place in order][
+        {"held out": slice(HELD), "others": slice(HELD, None)}.get(part, slice(None))
+    ]
 
 
 @cache
-def rows(task: str, data: Path, models: Path, private: bool) -> tuple[Tensor, Tensor]:
+def rows(task: str, data: Path, models: Path, part: Part) -> tuple[Tensor, Tensor]:
     """Rows of tokens: the last tokens of a review for its sentiment, the first ones to be predicted."""
     tokenizer = AutoTokenizer.from_pretrained(models / ("masked" if task == "sentiment" else "causal"))
     tokenizer.truncation_side = "left" if task == "sentiment" else "right"
-    there = texts(data, private)
+    there = texts(data, part)[: TESTED[task] if part == "tested" else None]
     found = tokenizer([text for text, _ in there], truncation=True)
     fields: list[dict[str, Any]] = [
         {"input_ids": found["input_ids"][place], "attention_mask": found["attention_mask"][place]}
@@ -112,17 +128,45 @@ def rows(task: str, data: Path, models: Path, private: bool) -> tuple[Tensor, Te
     return TransformersRows(fields, name, length=tokenizer.model_max_length).tensors()
 
 
-def build(case: Case, models: Path) -> tuple[TransformersModel, nn.Module]:
-    """The model, with its new weights by the seed, and the loss of a row."""
+@cache
+def features(data: Path, models: Path, part: Part) -> tuple[Tensor, Tensor]:
+    """What the frozen masked model gives its classifier, a public function of each row, and the labels."""
+    inputs, labels = rows("sentiment", data, models, part)
+    inner = AutoModelForSequenceClassification.from_pretrained(models / "masked")
+    inner.classifier = nn.Identity()
+    model = TransformersModel(inner, "classification").eval()
+    with torch.no_grad():
+        return torch.cat([model(inputs[start : start + 100]) for start in range(0, len(labels), 100)]), labels
+
+
+def build(case: Case, models: Path) -> tuple[nn.Module, nn.Module]:
+    """The model, with its new weights by the seed, and the loss of a row. A new classifier begins at zero, so its first
+    step is not against weights that mean nothing."""
     torch.manual_seed(case.seed)
+    name = "classification" if case.task == "sentiment" else "causal-lm"
     if case.task == "sentiment":
-        name, inner = "classification", AutoModelForSequenceClassification.from_pretrained(models / "masked")
+        inner = AutoModelForSequenceClassification.from_pretrained(models / "masked")
+        nn.init.zeros_(inner.classifier.weight)
     else:
-        name, inner = "causal-lm", AutoModelForCausalLM.from_pretrained(models / "causal")
+        inner = AutoModelForCausalLM.from_pretrained(models / "causal")
+    if case.how == "head":
+        return inner.classifier, TASKS[name].loss()
     if case.how == "lora":
         wanted = {"r": RANK, "lora_alpha": 2 * RANK, "target_modules": "all-linear"}
         inner = get_peft_model(inner, LoraConfig(task_type=TASKS[name].peft, **wanted))
     return TransformersModel(inner, name), TASKS[name].loss()
+
+
+def optimizer_of(model: nn.Module, way: Way, decay: float) -> torch.optim.Optimizer:
+    """AdamW, with a learning rate of its own for the classifier."""
+    kinds: dict[bool, list[Tensor]] = {False: [], True: []}
+    for name, weight in model.named_parameters():
+        if weight.requires_grad:
+            kinds[way.head_rate is not None and "classifier" in name].append(weight)
+    rates = {False: way.rate, True: way.head_rate}
+    return torch.optim.AdamW(
+        [{"params": found, "lr": rates[kind]} for kind, found in kinds.items() if found], weight_decay=decay
+    )
 
 
 def private_run(case: Case, way: Way, given: tuple[Tensor, Tensor], models: Path, folder: Path) -> nn.Module:
@@ -130,8 +174,7 @@ def private_run(case: Case, way: Way, given: tuple[Tensor, Tensor], models: Path
     model, loss = build(case, models)
     size = {"population": len(given[1]), "batch": way.batch, "steps": way.steps}
     plan = discreet.Plan.poisson(**size, clip_norm=way.clip, delta=DELTA).calibrate(epsilon=case.epsilon)
-    trained = [one for one in model.parameters() if one.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=way.rate, weight_decay=0.0)
+    optimizer = optimizer_of(model, way, 0.0)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: slope(step, way.steps))
     options = {"engine": "bookkeeping", "run": folder / "run", "scheduler": scheduler}
     done = discreet.Training(plan, model, loss, optimizer, given, **options).run(progress=False)
@@ -147,14 +190,15 @@ def slope(step: int, steps: int) -> float:
 def plain_run(case: Case, way: Way, given: tuple[Tensor, Tensor], models: Path) -> nn.Module:
     """Train without privacy."""
     model, loss = build(case, models)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=way.rate, weight_decay=0.01)
+    optimizer = optimizer_of(model, way, 0.01)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: slope(step, way.steps))
     draws = np.random.default_rng(case.seed)
-    for step in range(way.steps):
-        optimizer.param_groups[0]["lr"] = way.rate * slope(step, way.steps)
+    for _ in range(way.steps):
         chosen = torch.from_numpy(draws.choice(len(given[1]), way.batch, replace=False))
         loss(model.train()(given[0][chosen]), given[1][chosen]).backward()
         optimizer.step()
         optimizer.zero_grad()
+        scheduler.step()
     return model
 
 
@@ -176,7 +220,7 @@ def words(data: Path) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """The private half and the public test rows as the recipe's words."""
     recipe = load_recipe("imdb")
     split = recipe.load_data(data)
-    train, known = reviews(data, "train"), {text for text, _ in texts(data, False)}
+    train, known = reviews(data, "train"), {text for text, _ in texts(data, "tested")[: TESTED["sentiment"]]}
     private = torch.tensor([not is_public(text) for _, _, text in train])
     tested = torch.tensor([clean(text) in known for _, _, text in reviews(data, "test")])
     (inputs, labels), (test, truth) = split.train, split.test or split.train
@@ -206,15 +250,23 @@ def run(case: Case, data: Path, models: Path) -> dict[str, Any]:
         if case.how == "words":
             found = words_run(case, data, Path(folder))
         else:
-            given, test = (rows(case.task, data, models, private) for private in (True, False))
-            if case.how == "none":
-                model: nn.Module = build(case, models)[0]
-            elif case.epsilon is None:
-                model = plain_run(case, PLAIN[case.task], given, models)
-            else:
-                model = private_run(case, WAYS[case.task, case.how], given, models, Path(folder))
-            found = measured(case, model, test)
+            found = reached(case, data, models, Path(folder))
     return asdict(case) | {"found": round(found, 5), "CPU seconds": round(time.process_time() - begun)}
+
+
+def reached(
+    case: Case, data: Path, models: Path, folder: Path, way: Way | None = None, parts: tuple[Part, Part] = HALVES
+) -> float:
+    """What a model of transformers reaches that was trained on the first part, on the second."""
+    if case.how == "head":
+        given, test = (features(data, models, part) for part in parts)
+    else:
+        given, test = (rows(case.task, data, models, part) for part in parts)
+    if case.how == "none":
+        return measured(case, build(case, models)[0], test)
+    if case.epsilon is None:
+        return measured(case, plain_run(case, way or PLAIN[case.task], given, models), test)
+    return measured(case, private_run(case, way or WAYS[case.task, case.how], given, models, folder), test)
 
 
 def show(out: Path) -> None:

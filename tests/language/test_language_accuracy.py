@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -51,10 +53,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_halves_do_not_meet(scripts: tuple[Any, Any], data: Path) -> None:
+def test_halves_do_not_meet(scripts: tuple[Any, Any], data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretraining, accuracy = scripts
     public = set(pretraining.public_texts(data))
-    private, tested = ({text for text, _ in accuracy.texts(data, own)} for own in (True, False))
+    monkeypatch.setattr(accuracy, "HELD", 20)
+    parts = ("private", "tested", "others", "held out")
+    private, tested, others, held = ({text for text, _ in accuracy.texts(data, part)} for part in parts)
+    assert len(held) == 20
+    assert not held & others
+    assert held | others == public
     assert min(len(public), len(private)) > 50
     assert len(public) + len(private) == 160
     assert len(tested) == 39  # without the one that is in the training part
@@ -67,6 +74,7 @@ def test_a_small_experiment(
 ) -> None:
     pretraining, accuracy = scripts
     monkeypatch.setattr(pretraining, "SAVE_EVERY", 2)
+    monkeypatch.setattr(accuracy, "HELD", 20)
     size = pretraining.Size(layers=1, features=16, length=16)
     for kind in ("masked", "causal"):
         pretraining.pretrain(kind, data, tmp_path, 2, size)
@@ -81,6 +89,7 @@ def test_a_small_experiment(
     assert {(case.task, case.how, case.epsilon) for case in cases} == {
         ("perplexity", "none", None),
         *((task, "full", None) for task in ("sentiment", "perplexity")),
+        ("sentiment", "head", 8.0),
         *((task, how, 8.0) for task in ("sentiment", "perplexity") for how in ("full", "lora")),
     }
     found = [accuracy.run(case, data, tmp_path) for case in cases]
@@ -89,3 +98,32 @@ def test_a_small_experiment(
     results = tmp_path / "results.jsonl"
     results.write_text("".join(json.dumps(one) + "\n" for one in found))
     accuracy.show(results)
+    held = accuracy.reached(
+        cases[0], data, tmp_path, tmp_path / "run", accuracy.Way(20, 1, 1e-2), ("others", "held out")
+    )
+    assert 0 <= held <= 1
+
+
+def test_word_vectors_are_of_reviews_in_common(scripts: tuple[Any, Any]) -> None:
+    """Words of the same reviews have alike vectors, others have not; none is of a word too rare to count."""
+    pretraining, _ = scripts
+    pieces = [[10, 11, 12], [20, 21, 22]] * 40 + [[10, 30]]
+    vectors = pretraining.word_vectors(pieces, 2)
+    near = torch.nn.functional.cosine_similarity
+    assert near(vectors[10], vectors[11], 0) > 0.9
+    assert abs(near(vectors[10], vectors[20], 0)) < 0.1
+    assert vectors[30].norm() < 1e-3
+
+
+def test_windows_hold_one_review(scripts: tuple[Any, Any]) -> None:
+    """A window is of one review, as long as it can be, and a short review is filled up."""
+    pretraining, _ = scripts
+    pieces = [[10 + review] * (3 + 9 * review) for review in range(4)]
+    rows, chosen = pretraining.Reviews(pieces).windows(np.random.default_rng(0), 8)
+    assert rows.shape == (pretraining.BATCH, 8)
+    assert {1, 2, 3} <= set(chosen)
+    for row, review in zip(rows.tolist(), chosen, strict=True):
+        assert row[0] == pretraining.CLS
+        filling = 7 - 3 - 1 if review == 0 else 0
+        assert row.count(pretraining.PAD) == filling
+        assert set(row[1 : 8 - filling]) <= {10 + review, pretraining.SEP}
