@@ -20,8 +20,8 @@ from fresh_keys import pytest_fixture_setup, pytest_runtest_protocol  # noqa: F4
 hypothesis.settings.register_profile("discreet", deadline=None)
 hypothesis.settings.load_profile("discreet")
 
-SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text().split())
-"""Tests of the second tier: each takes longer than the others by far."""
+SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text().splitlines())
+"""Tests of the second tier: each takes longer than the others by far. A line is a test, or one case of it."""
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +39,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave the second tier out, unless it is asked for or a test is named."""
     if config.getoption("--all") or any("::" in argument for argument in config.args):
         return
-    slow = [item for item in items if item.nodeid.partition("[")[0] in SLOW]
+    slow = {item for item in items if item.nodeid in SLOW or item.nodeid.partition("[")[0] in SLOW}
     config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if item.nodeid.partition("[")[0] not in SLOW]
+    items[:] = [item for item in items if item not in slow]

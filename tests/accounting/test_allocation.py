@@ -174,7 +174,7 @@ def test_noise_may_change_between_periods() -> None:
     assert guarantee(Repeat(other, 5), 1e-6).epsilon < found.epsilon < guarantee(Repeat(one, 5), 1e-6).epsilon
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(2, 40), st.floats(0.4, 6.0), st.integers(1, 6))
 def test_more_steps_and_more_noise_cost_less(steps: int, noise: float, count: int) -> None:
     def epsilon(t: int, s: float) -> float:

@@ -74,7 +74,9 @@ def draw(sampler: type, rate: float, event: Event) -> Event:
         return FixedSize(whole, 1, event)
     if sampler is Epoch:
         return Epoch(Repeat(event, whole))
-    return Allocation(whole, 1, event) if sampler is Allocation else Poisson(rate, event)
+    if sampler is Allocation:
+        return Allocation(min(whole, 100), 1, event)  # the exact law of longer periods takes seconds
+    return Poisson(rate, event)
 
 
 NONE: set[type] = set()
