@@ -130,18 +130,18 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         """Nothing is written."""
 
 
-async def look(pages: list[str], axe: str, shots: Path | None, *, half: bool = False) -> list[str]:
-    """The faults of pages, at all widths and in all colours."""
+async def look(pages: list[str], axe: str, shots: Path | None, *, half: bool = False) -> int:
+    """Print the faults of pages, at all widths and in all colours, and count them."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(SITE)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    found = []
+    found = 0
     try:
         async with browser() as tab:
             ways = [(375, "dark"), (1280, "light")] if half else [*itertools.product(WIDTHS, SCHEMES)]
             for (width, scheme), page in itertools.product(ways, pages):
-                where = f"{page} at {width}, {scheme}"
-                said = await faults_of(tab, f"http://127.0.0.1:{server.server_port}/{page}/", width, scheme, axe)
-                found += [f"{where}: {one}" for one in said]
+                for said in await faults_of(tab, f"http://127.0.0.1:{server.server_port}/{page}/", width, scheme, axe):
+                    print(f"{page} at {width}, {scheme}: {said}", flush=True)
+                    found += 1
                 if shots is not None:
                     await picture(tab, shots / f"{page.replace('/', '-')}-{width}-{scheme}.png")
     finally:
@@ -189,9 +189,7 @@ def main() -> None:
     given = parser.parse_args()
     every = sorted(str(path.parent.relative_to(SITE)) for path in SITE.rglob("index.html"))
     found = asyncio.run(look(given.pages or every, given.axe.read_text(), given.shots, half=given.half))
-    for fault in found:
-        print(fault)
-    print(f"{len(given.pages or every)} pages, {len(found)} faults")
+    print(f"{len(given.pages or every)} pages, {found} faults")
     sys.exit(bool(found))
 
 
