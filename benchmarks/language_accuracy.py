@@ -60,13 +60,13 @@ class Way:
 
 
 WAYS = {
-    ("sentiment", "head"): Way(512, 64, 1e-2, 1.0),
-    ("sentiment", "lora"): Way(512, 16, 1e-3, 1.0, 3e-2),
-    ("sentiment", "full"): Way(512, 16, 1e-4, 1.0, 3e-2),
+    ("sentiment", "head"): Way(1024, 100, 0.1, 1.0),
+    ("sentiment", "lora"): Way(128, 64, 1e-3, 1.0, 0.1),
+    ("sentiment", "full"): Way(128, 64, 2e-4, 1.0, 0.1),
     ("perplexity", "full"): Way(1024, 8, 1e-3),
     ("perplexity", "lora"): Way(1024, 8, 3e-3),
 }
-PLAIN = {"sentiment": Way(64, 250, 5e-4, head_rate=5e-3), "perplexity": Way(64, 125, 5e-4)}
+PLAIN = {"sentiment": Way(64, 128, 5e-4, head_rate=1e-2), "perplexity": Way(64, 125, 5e-4)}
 """Without privacy, about as many rows in all."""
 
 

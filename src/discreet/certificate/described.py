@@ -83,11 +83,20 @@ class OnPublicRows(_Described):
     effects: tuple[Effect, ...] = Few
 
 
+class Exposed(_Described):
+    """A made-up text among the training rows, a canary: the released model has a smaller loss on only `better` of
+    `others` texts that might have been chosen in its place. `text` and `others` are public."""
+
+    text: Text
+    better: Count
+    others: Annotated[int, Field(ge=1)]
+
+
 class OfTexts(_Described):
     """The task of a language model, and its inputs.
 
     `task`: its name in `discreet.language.TASKS`. `text` and `target`: the columns that it was trained on. `classes`:
-    their names, in the order of the scores. `length`: the most tokens of a text.
+    their names, in the order of the scores. `length`: the most tokens of a text. `canaries`: those that were looked at.
     """
 
     task: Text
@@ -95,6 +104,7 @@ class OfTexts(_Described):
     target: Text | None = None
     classes: tuple[Text, ...] = Few
     length: Annotated[int, Field(ge=1)] | None = None
+    canaries: tuple[Exposed, ...] = Few
 
 
 class Check(_Described):

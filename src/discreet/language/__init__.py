@@ -2,6 +2,7 @@
 them."""
 
 from discreet.language.adapter_state import weights_digest
+from discreet.language.canaries import Canaries, exposures
 from discreet.language.tasks import IGNORED, TASKS, Task, task_named, task_of_model
 from discreet.language.transformers_model import TransformersModel
 from discreet.language.transformers_rows import Layout, TransformersRows
@@ -9,10 +10,12 @@ from discreet.language.transformers_rows import Layout, TransformersRows
 __all__ = [
     "IGNORED",
     "TASKS",
+    "Canaries",
     "Layout",
     "Task",
     "TransformersModel",
     "TransformersRows",
+    "exposures",
     "task_named",
     "task_of_model",
     "weights_digest",

@@ -20,7 +20,7 @@ from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.contents import INSTALL, contents, use_in_python, use_on_command_line
 from discreet.publication.pages.formats import FILTERS, code, markdown
 from discreet.publication.pages.front_matter import front_matter
-from discreet.publication.pages.measured_words import groups
+from discreet.publication.pages.measured_words import canaries, groups
 from discreet.publication.pages.public_evaluation import shown
 from discreet.publication.pages.purpose import purpose
 from discreet.publication.pages.reporting import answers, tier
@@ -70,6 +70,7 @@ def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
         about=spec.about or About(),
         measured=spec.measured,
         checks=groups(spec.measured),
+        canaries=canaries(spec.language, float(facts["claim"]["epsilon"]), float(facts["claim"]["delta"])),
         purpose=purpose(spec),
         held_out=held_out(facts["plan"]),
         software=software(facts),

@@ -43,7 +43,7 @@ from discreet.publication.pages.charts.svg_charts import Prefix
 from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.contents import INSTALL, contents, use_in_python, use_on_command_line
 from discreet.publication.pages.formats import html_template, percent_up, rounded_up
-from discreet.publication.pages.measured_words import groups
+from discreet.publication.pages.measured_words import canaries, groups
 from discreet.publication.pages.public_evaluation import shown
 from discreet.publication.pages.purpose import purpose
 from discreet.publication.pages.reporting import answers, tier
@@ -109,6 +109,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
         about=spec.about or About(),
         measured=spec.measured,
         checks=groups(spec.measured),
+        canaries=canaries(spec.language, float(claim["epsilon"]), float(claim["delta"])),
         purpose=purpose(spec),
         on_public_rows=figures(spec.public_rows),
         error_bound=None if spec.public_rows is None else spec.public_rows.errors.get("0.9"),
