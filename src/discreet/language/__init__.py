@@ -2,8 +2,8 @@
 them."""
 
 from discreet.language.adapter_state import weights_digest
-from discreet.language.text_canaries import Canaries, exposures
 from discreet.language.tasks import IGNORED, TASKS, Task, task_named, task_of_model
+from discreet.language.text_canaries import Canaries, exposures
 from discreet.language.transformers_model import TransformersModel
 from discreet.language.transformers_rows import Layout, TransformersRows
 
