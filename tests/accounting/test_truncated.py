@@ -88,15 +88,15 @@ def _composed(p: Array, q: Array, steps: int, epsilon: float) -> float:
 
 
 @pytest.mark.parametrize("zero_out", [False, True])
-def test_no_attack_on_200_random_plans_exceeds_the_bound(zero_out: bool) -> None:
+def test_no_attack_on_100_random_plans_exceeds_the_bound(zero_out: bool) -> None:
     finite = close = 0
-    for plan in random_plans(5, 200, largest=40):
+    for plan in random_plans(5, 100, largest=40):
         delta = attacked(plan, zero_out=zero_out)
         assert delta <= plan[-1], plan
         finite += 1
         close += delta > 0.05 * plan[-1]
-    assert finite == 200
-    assert close >= 20  # the attack is not toothless
+    assert finite == 100
+    assert close >= 10  # the attack is not toothless
 
 
 @pytest.mark.parametrize(
@@ -178,9 +178,9 @@ def test_the_chance_that_others_fill_a_batch(rate: float, capacity: int, populat
 
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT])
 def test_the_verifier_agrees_on_random_plans(adjacency: Adjacency) -> None:
-    """25 under each adjacency; by its own grid and its own chance of a full batch. It rejects 3 % less."""
+    """13 under each adjacency; by its own grid and its own chance of a full batch. It rejects 3 % less."""
     rejected = 0
-    for plan in list(random_plans(11, 100, largest=5000))[::4]:
+    for plan in list(random_plans(11, 100, largest=5000))[::8]:
         event, delta = event_of(plan), plan[-1]
         claim = guarantee(event, delta, adjacency)
         claimed = claim.epsilon * (1 + 5e-4) + 1e-5
@@ -190,7 +190,7 @@ def test_the_verifier_agrees_on_random_plans(adjacency: Adjacency) -> None:
             rejected += 1
             continue
         rejected += not decide(to_json(event), delta, adjacency.value, lower, finest=0).accepted
-    assert rejected >= 24
+    assert rejected >= 12
 
 
 def test_a_verifier_without_room_for_anybody_still_has_a_bound() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 FUZZER = Path(__file__).parents[2] / "benchmarks" / "faults.py"
 
 
-def test_sixty_odd_inputs_keep_to_the_rule() -> None:
+def test_thirty_odd_inputs_keep_to_the_rule() -> None:
     done = subprocess.run(
-        [sys.executable, str(FUZZER), "--tries", "60", "--seed", "100000"],
+        [sys.executable, str(FUZZER), "--tries", "30", "--seed", "100000"],
         capture_output=True,
         text=True,
         timeout=600,
