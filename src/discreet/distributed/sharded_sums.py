@@ -7,6 +7,10 @@ Why a run that is sharded is as private as one that is not, and releases the sam
   rounding for each chunk and number, as without shards. From there on whole numbers are added, by a reduce-scatter for
   every chunk instead of one for every step; the order does not matter. The total is rounded to the grid of the step
   once. So the bound of `FineGrid` holds as it is: at most as many roundings as the largest batch has chunks.
+- **Layer by layer.** With `bookkeeping`, sums are formed as they are sent, one layer after the other
+  (`bookkeeping.sums_to_form`). All norms and clip factors of the chunk are known before, and its program is proved;
+  what is left is arithmetic on tensors that were measured. If memory ends there, the step ends in all processes: no
+  chunk is added in part.
 - **Rows apart.** Chunks are computed in step (`lockstep`). A chunk that fails, or runs something else than what was
   proved, adds nothing; its units are then tried one by one, and each adds what it adds alone, or nothing. Whoever has
   no chunk left gathers weights along and adds zeros: nothing that depends on a row reaches the sum of another, and no
@@ -21,7 +25,7 @@ Why a run that is sharded is as private as one that is not, and releases the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -33,6 +37,7 @@ from discreet.core.errors import PrivacyViolation
 from discreet.core.release import ClippedSum, Share
 from discreet.distributed.lockstep import Lockstep
 from discreet.distributed.ranks import Ranks
+from discreet.distributed.weight_shards import Place
 from discreet.distributed.whole_sums import NOT_ON_GRID, SHARE, FineGrid, SumsOnGrid
 
 A = TypeVar("A", Array, IntArray)
@@ -68,19 +73,18 @@ class ShardedSums(SumsOnGrid):
         return ClippedSum({SHARE: values}, sensitivity, self._grid.grid, share)
 
     def _adds(self, sums: Mapping[str, Tensor] | None) -> None:
-        """Add what all processes bring, unit by unit of weights, so that no more than one is there as whole numbers."""
-        for unit in self._shards.units:
-            multiples = None if sums is None else self._of(unit.names, sums)
-            for name, part in self._shards.added(unit, multiples).items():
-                self._places[name] += part
+        """Add what all processes bring, unit by unit of weights: sums that are formed when they are asked for are there
+        for one unit at a time, and so are whole numbers."""
 
-    def _of(self, names: tuple[str, ...], sums: Mapping[str, Tensor]) -> dict[str, IntArray]:
-        found = {}
-        for name in names:
-            if name in self._places:
-                found[name] = np.zeros(sums[name].numel(), np.int64)
-                self._multiples(sums[name], found[name])
-        return found
+        def fill(name: str, places: Iterator[Place]) -> None:
+            assert sums is not None
+            flat = sums[name].reshape(-1)
+            for start, stop, into in places:
+                self._multiples(flat[start:stop], into)
+
+        for unit in self._shards.units:
+            for name, part in self._shards.added(unit, None if sums is None else fill).items():
+                self._places[name] += part
 
     def _handed_out(self, share: Array) -> dict[str, Array]:
         """The part of each tensor that this process steps with, flat."""

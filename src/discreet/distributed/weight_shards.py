@@ -7,7 +7,7 @@ do with the whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,9 @@ from discreet.distributed.ranks import Ranks
 from discreet.distributed.weight_units import WeightUnit, weight_units
 
 _BLOCK = 64
+
+Place = tuple[int, int, IntArray]
+"""The first number of a part of a tensor, the one after its last, and where they are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +95,19 @@ class WeightShards:
             start += len(one)
         return found
 
-    def added(self, unit: WeightUnit, multiples: Mapping[str, IntArray] | None) -> dict[str, IntArray]:
+    def added(self, unit: WeightUnit, fill: Callable[[str, Iterator[Place]], None] | None) -> dict[str, IntArray]:
         """The part of this process of the sums over all processes, of whole numbers for each trained parameter of the
-        unit; None adds nothing. A conversation of them all."""
+        unit. `fill` writes what this process adds to a parameter, in places of zeros; None adds nothing. A
+        conversation of them all."""
         names = [name for name in unit.names if name in self.pieces]
         if not names:
             return {}
         starts = np.cumsum([0, *(self.cuts[name].each for name in names)])
         table = np.zeros((self._ranks.size, starts[-1]), np.int64)
-        for name, start in zip(names, starts[:-1], strict=True):
-            if multiples is not None:
-                each, flat = self.cuts[name].each, multiples[name]
-                full = len(flat) // each
-                table[:full, start : start + each] = flat[: full * each].reshape(full, each)
-                if full < len(table):
-                    table[full, start : start + len(flat) - full * each] = flat[full * each :]
+        if fill is not None:
+            for name, start in zip(names, starts[:-1], strict=True):
+                parts = (self.cuts[name].part(rank) for rank in range(len(table)))
+                fill(name, ((*part, table[rank, start : start + part[1] - part[0]]) for rank, part in enumerate(parts)))
         sums = self._ranks.added_share(torch.from_numpy(table.reshape(-1)), table.shape[1]).numpy()
         rank, found = self._ranks.rank, {}
         for name, start in zip(names, starts[:-1], strict=True):

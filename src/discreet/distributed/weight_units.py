@@ -9,7 +9,6 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from discreet.clipping.capture.owners import WHOLE, owners_of
-from discreet.clipping.rules import Vectorised
 from discreet.core.errors import UnsupportedModel
 
 _LISTS = (nn.ModuleList, nn.Sequential)
@@ -38,7 +37,7 @@ def weight_units(model: nn.Module) -> list[WeightUnit]:
                 f"{owner.described} holds trained parameters beside other modules, and its rule runs all of it again; "
                 'with shard="fully" put them into a module of their own, such as nn.Embedding'
             )
-        if owner.rule.replays or issubclass(owner.rule, Vectorised):
+        if owner.runs_again:
             again.add(owner.module)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     units: list[WeightUnit] = []

@@ -162,6 +162,7 @@ class WholeSums(SumsOnGrid):
         self._hand_over()
         sensitivity = self.sensitivity(engine, clip, largest_batch)
         share = self._ranks.added_share(torch.from_numpy(self._total), self._each).numpy()
+        self._total = np.zeros(0, np.int64)
         start = min(self._ranks.rank * self._each, self.size)
         values = self._folded(share[: min(self._each, self.size - start)])
         parts = ((start, start + len(values)),)

@@ -21,7 +21,6 @@ from torch.utils.hooks import RemovableHandle
 from discreet.clipping.admission.foreign import refuse_foreign
 from discreet.clipping.capture.owners import Owner, owners_of
 from discreet.clipping.losses import Criterion, summed_loss
-from discreet.clipping.rules import Vectorised
 from discreet.clipping.separation import recorder
 from discreet.clipping.separation.spans import Span
 from discreet.core.errors import UnsupportedModel
@@ -102,7 +101,7 @@ def _recording(owners: list[Owner]) -> Iterator[list[Call]]:
     try:
         for owner in owners:
             handles.append(owner.module.register_forward_hook(_recorder(owner, calls), with_kwargs=True, prepend=True))
-            if owner.rule.replays or issubclass(owner.rule, Vectorised):
+            if owner.runs_again:
                 before, after = _watch(owner, calls)
                 handles.append(owner.module.register_forward_pre_hook(before, with_kwargs=True, prepend=True))
                 handles.append(owner.module.register_forward_hook(after, with_kwargs=True))

@@ -37,6 +37,11 @@ class Owner:
         return tuple(map(id, self.parameters.values()))
 
     @property
+    def runs_again(self) -> bool:
+        """Whether its rule runs the module again, which needs its weights."""
+        return self.rule.replays or issubclass(self.rule, Vectorised)
+
+    @property
     def described(self) -> str:
         """The description of the module in messages."""
         return f"module {self.name or 'model'!r} ({type(self.module).__name__})"

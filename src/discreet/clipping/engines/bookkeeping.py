@@ -8,7 +8,7 @@ large model at small cost", algorithm 1).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -45,6 +45,37 @@ def clipped_sums(
 
     With `units`, the sum of the mean gradients of units, each clipped as a whole. Errors are those of `capture.record`.
     """
+    return {**sums_to_form(model, criterion, inputs, targets, clip, units)}
+
+
+class SumsToForm(Mapping[str, Tensor]):
+    """Clipped sums by name, each formed when it is asked for; that can be done once, as what it is formed from is freed
+    then."""
+
+    def __init__(self, form: Callable[[str], Tensor], names: Iterable[str], formed: dict[str, Tensor]) -> None:
+        self._form, self._left, self._formed = form, set(names), formed
+        self._names = (*self._left, *formed)
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name in self._left:
+            self._left.discard(name)
+            return self._form(name)
+        return self._formed.pop(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def sums_to_form(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+) -> Mapping[str, Tensor]:
+    """The sums of `clipped_sums`, bit for bit; those for which no module runs again are formed when they are asked for.
+
+    All norms are known before, and forming is arithmetic on tensors that were measured: only a lack of memory ends it.
+    """
     parameters = private_parameters(model)
     rows = inputs.shape[0]
     if rows == 0:
@@ -54,12 +85,15 @@ def clipped_sums(
     device = inputs.device.type
     shares: dict[str, list[Share]] = {}
     squares: dict[str, Tensor] = {}
+    again: set[str] = set()  # names for which a module runs again, which needs its weights
 
     def measure(group: list[Call]) -> None:
         with torch.no_grad(), full_precision(device):
             found, lengths = measured(parameters, group, units, clip)
         for one in rules_of(found):
             one.settle(rows=clip.scales is not None)
+        if any(call.owner.runs_again for call in group):
+            again.update(found)
         shares.update(found)
         squares.update(lengths)
 
@@ -78,11 +112,15 @@ def clipped_sums(
             one.check()
             if spoilt:
                 one.drop(decision.unusable)
-        sums = {
-            name: total_of(shares.pop(name, []), parameter, decision.weights[name].to(parameter.device), clip, name)
-            for name, parameter in parameters.items()
-        }
-        return sums | summed_bits(decision)
+
+    def form(name: str) -> Tensor:
+        parameter = parameters[name]
+        with torch.no_grad(), full_precision(device):
+            weights = decision.weights[name].to(parameter.device)
+            return total_of(shares.pop(name, []), parameter, weights, clip, name)
+
+    formed = {name: form(name) for name in parameters if name in again}
+    return SumsToForm(form, [name for name in parameters if name not in again], formed | summed_bits(decision))
 
 
 def measured(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping.clip import Clip
-from discreet.clipping.engines.engine import ClippedSums, Gradients
+from discreet.clipping.engines.engine import ClippedSums
 from discreet.clipping.losses import Criterion
 from discreet.clipping.units import Units
 
@@ -17,7 +19,7 @@ def under_autocast(clipped_sum: ClippedSums, dtype: torch.dtype) -> ClippedSums:
 
     def wrapped(
         model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
-    ) -> Gradients:
+    ) -> Mapping[str, Tensor]:
         with torch.autocast(inputs.device.type, dtype):
             return clipped_sum(model, criterion, inputs, targets, clip, units)
 
@@ -30,7 +32,7 @@ def in_fixed_rows(clipped_sum: ClippedSums, rows: int) -> ClippedSums:
 
     def wrapped(
         model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
-    ) -> Gradients:
+    ) -> Mapping[str, Tensor]:
         missing = -len(inputs) % rows
         if missing == 0:
             return clipped_sum(model, criterion, inputs, targets, clip, units)

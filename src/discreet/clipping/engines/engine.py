@@ -9,7 +9,7 @@ backward pass, `ghost` takes two and less memory. Tests compare all of them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -48,7 +48,7 @@ class ClippedSums(Protocol):
         targets: Tensor,
         clip: Clip,
         units: Units | None = None,
-    ) -> Gradients: ...
+    ) -> Mapping[str, Tensor]: ...
 
 
 @dataclass(frozen=True, slots=True)

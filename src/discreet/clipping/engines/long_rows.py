@@ -9,13 +9,14 @@ the clip norm. In a backward pass of its own, the contribution of a row depends 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping.clip import Clip
-from discreet.clipping.engines.engine import ClippedSums, Gradients
+from discreet.clipping.engines.engine import ClippedSums
 from discreet.clipping.losses import Criterion
 from discreet.clipping.units import Units
 
@@ -46,7 +47,7 @@ class LongAlone:
         targets: Tensor,
         clip: Clip,
         units: Units | None = None,
-    ) -> Gradients:
+    ) -> Mapping[str, Tensor]:
         limits = ((inputs, self.reach), (targets, LONG_TARGET))
         if not any(_any_beyond(part, limit) for part, limit in limits):
             return self.together(model, criterion, inputs, targets, clip, units)
@@ -58,7 +59,7 @@ class LongAlone:
             if bool(chosen.any()):
                 kept = counted.spread(chosen).nonzero().flatten().to(inputs.device)
                 held = None if units is None else Units(tuple(counted.counts[chosen].tolist()))
-                sums.append(engine(model, criterion, inputs[kept], targets[kept], clip, held))
+                sums.append({**engine(model, criterion, inputs[kept], targets[kept], clip, held)})
         return sums[0] if len(sums) == 1 else {name: sums[0][name].double() + sums[1][name] for name in sums[0]}
 
 

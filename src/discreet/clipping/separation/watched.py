@@ -10,7 +10,7 @@ nothing of a run shows that it did. `function.Function` does the same for a func
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
@@ -34,7 +34,7 @@ from discreet.randomness.host_generators import HostGenerators
 _REMEMBERED = 64
 """The most programs that are kept of a model in which numbers read by Python decide what runs."""
 
-Sums = Callable[[nn.Module, Criterion, Tensor, Tensor, Clip, "Units | None"], dict[str, Tensor]]
+Sums = Callable[[nn.Module, Criterion, Tensor, Tensor, Clip, "Units | None"], Mapping[str, Tensor]]
 
 NOT_OF_A_ROW = (PrivacyViolation, MemoryError, torch.OutOfMemoryError, KeyboardInterrupt, GeneratorExit)
 """What ends a run; after anything else that is raised the run goes on without the row."""
@@ -123,13 +123,13 @@ class Together:
         targets: Tensor,
         clip: Clip,
         units: Units | None = None,
-    ) -> dict[str, Tensor]:
+    ) -> Mapping[str, Tensor]:
         with SeededAfterwards():
             return self._sum(model, criterion, inputs, targets, clip, units)
 
     def _sum(
         self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
-    ) -> dict[str, Tensor]:
+    ) -> Mapping[str, Tensor]:
         start = Generators(itertools.chain((inputs,), model.parameters()))
         found = self._as_proved(model, criterion, inputs, targets, clip, units)
         if found is not None:
@@ -144,7 +144,7 @@ class Together:
 
     def alone(
         self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, unit: Units | None
-    ) -> dict[str, Tensor]:
+    ) -> Mapping[str, Tensor]:
         """What a unit adds: by a proved program, alone or among copies that add nothing; or else by `apart`."""
         start = Generators(itertools.chain((inputs,), model.parameters()))
         for times in (1, FEWEST) if self._proofs is not None else ():
@@ -158,7 +158,7 @@ class Together:
 
     def _as_proved(
         self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
-    ) -> dict[str, Tensor] | None:
+    ) -> Mapping[str, Tensor] | None:
         """The sum, if the model ran a proved program on these rows and remembers none of them; else None."""
         twin, host = self._twins.of(model, criterion), HostGenerators()
         recorder = None if self._proofs is None else Recorder(plain_loss=is_of_torch(criterion))
@@ -173,7 +173,7 @@ class Together:
 
 def attempted(
     sums: Sums, twin: Twin, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
-) -> dict[str, Tensor] | None:
+) -> Mapping[str, Tensor] | None:
     """The sums of an engine for rows, with a twin as the model; None on an error, since raising it would tell about
     a row. Whatever a row changed of gradient mode and default type is undone."""
     dtype = torch.get_default_dtype()

@@ -133,9 +133,9 @@ class Comparison:
         seed_torch(seed)
         given = self.model, self.criterion, examples.inputs, examples.targets, clip, examples.units
         if name == "reference":
-            return self.options.engine(name).clipped_sum(*given)
+            return {**self.options.engine(name).clipped_sum(*given)}
         try:
-            return self.options.engine(name).clipped_sum(*given)
+            return {**self.options.engine(name).clipped_sum(*given)}
         except (RuntimeError, TypeError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise UnsupportedModel(f"the engine {name!r} cannot run this model: {reason}") from error

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Clip, Criterion, Engine, Units
+from discreet.clipping.engines.bookkeeping import sums_to_form
+from discreet.clipping.engines.chunk_shape import under_autocast
 from discreet.clipping.engines.engine import ClippedSums, Gradients
 from discreet.clipping.engines.long_rows import LongAlone
 from discreet.clipping.seeding import seed_torch, unit_seeds
@@ -68,7 +70,7 @@ class InStep:
         targets: Tensor,
         clip: Clip,
         units: Units | None = None,
-    ) -> Gradients:
+    ) -> Mapping[str, Tensor]:
         try:
             found = self.sums(model, criterion, inputs, targets, clip, units)
         except NOT_OF_A_ROW:
@@ -120,7 +122,7 @@ class ShardedProbe(FailureProbe):
         with torch.random.fork_rng():
             seed_torch(0)  # so that several processes can compare what they found
             given = self._unit.inputs.clone(), self._unit.targets.clone()
-            found = self._sums(twin.model, twin.criterion, *given, self.CLIP, self._unit.units)
+            found = {**self._sums(twin.model, twin.criterion, *given, self.CLIP, self._unit.units)}
         self._twins.look(self._model)
         return found
 
@@ -128,7 +130,7 @@ class ShardedProbe(FailureProbe):
 def sharded_engine(preflight: Preflight, options: EngineOptions, lockstep: Lockstep) -> tuple[Engine, InStep, Together]:
     """The engine of a run that is sharded, the same without its check at run time, and that check."""
     engine = preflight.engine
-    plain = InStep(options.engine(engine.name).clipped_sum, lockstep)
+    plain = InStep(_in_parts(options, engine.name), lockstep)
     together = Together(plain, _nothing, ShardedTwins(lockstep), Proofs(preflight.proved, _no_weights))
     shaped = options.shaped(replace(engine, clipped_sum=together), preflight.chunk)
     return (
@@ -151,6 +153,13 @@ def refuse_unproved(engine: Engine, check: Together, model: nn.Module, criterion
             "Python reads numbers from tensors of the model, and what it runs is then proved again with all weights at "
             'hand; train with shard="replicate"'
         )
+
+
+def _in_parts(options: EngineOptions, name: str) -> ClippedSums:
+    """The sums of the engine called `name`; those of `bookkeeping` are formed one by one, as they are sent."""
+    if name != "bookkeeping":
+        return options.engine(name).clipped_sum
+    return sums_to_form if options.autocast is None else under_autocast(sums_to_form, options.autocast)
 
 
 def _nothing(

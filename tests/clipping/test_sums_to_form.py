@@ -1,0 +1,38 @@
+"""Sums that are formed when they are asked for are those that are formed at once, and each can be asked for once."""
+
+import pytest
+import sharded_runs
+import torch
+from torch import nn
+
+from discreet.clipping import Clip
+from discreet.clipping.engines.bookkeeping import clipped_sums, sums_to_form
+
+CLIP = Clip(0.5, 2.0**-20)
+
+
+def given() -> tuple[nn.Module, nn.Module, torch.Tensor, torch.Tensor]:
+    model = sharded_runs.gpt()
+    model.norm = nn.Sequential(model.norm, sharded_runs.Scale(sharded_runs.WIDTH))  # type: ignore[assignment]
+    words, targets = sharded_runs.texts()
+    return model, nn.CrossEntropyLoss(), words[:5], targets[:5]
+
+
+def test_they_are_the_same_in_any_order() -> None:
+    whole = clipped_sums(*given(), CLIP)
+    for names in (sorted(whole), sorted(whole, reverse=True)):
+        later = sums_to_form(*given(), CLIP)
+        assert later.keys() == whole.keys()
+        for name in names:
+            assert torch.equal(later[name], whole[name]), name
+            with pytest.raises(KeyError):
+                later[name]
+
+
+def test_a_module_that_runs_again_does_so_before_its_weights_may_go() -> None:
+    model, *rest = given()
+    whole, later = clipped_sums(model, *rest, CLIP), sums_to_form(model, *rest, CLIP)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(torch.nan)
+    assert all(torch.equal(later[name], whole[name]) for name in whole)
