@@ -19,50 +19,42 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from language_pretraining import clean, is_public
+from language_halves import HALVES, Part, features, rows, words
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
 import discreet
-from discreet.data.sets.imdb import reviews
-from discreet.language import TASKS, TransformersModel, TransformersRows
+from discreet.language import TASKS, TransformersModel
 from discreet.recipes import load_recipe
 
 DELTA, RANK = 1e-5, 8
-TESTED = {"sentiment": 4000, "perplexity": 1000}
-HELD = 2000
-"""Reviews of the public half on which settings are compared."""
 EPSILONS = (3.0, 8.0, 1.0)
-
-
-Part = Literal["private", "tested", "others", "held out"]
-HALVES: tuple[Part, Part] = ("private", "tested")
-"""What runs of the page are trained and measured on."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """How a model is trained: rows of a step, steps, learning rate, clip norm, and the learning rate of a classifier,
-    which is new and begins at zero (None: the same)."""
+    """How a model is trained: rows of a step, steps, learning rate, clip norm. `head_rate`: the learning rate of a
+    classifier, which is new and begins at zero; None for the same. `body_clip`: the clip norm of the weights below the
+    classifier, for each of their groups; None if all are clipped together."""
 
     batch: int
     steps: int
     rate: float
     clip: float = 0.1
     head_rate: float | None = None
+    body_clip: float | None = None
 
 
 WAYS = {
     ("sentiment", "head"): Way(1024, 100, 0.1, 1.0),
-    ("sentiment", "lora"): Way(128, 64, 1e-3, 1.0, 0.1),
-    ("sentiment", "full"): Way(128, 64, 2e-4, 1.0, 0.1),
+    ("sentiment", "lora"): Way(128, 64, 5e-4, 1.0, 0.1, 0.5),
+    ("sentiment", "full"): Way(128, 64, 5e-5, 1.0, 0.1, 0.35),
     ("perplexity", "full"): Way(1024, 8, 1e-3),
     ("perplexity", "lora"): Way(1024, 8, 3e-3),
 }
@@ -83,60 +75,12 @@ class Case:
 def cases(seeds: int) -> Iterator[Case]:
     """Those of the page, all of one seed before the next."""
     for seed in range(seeds):
+        yield from (Case("sentiment", how, epsilon, seed) for epsilon in EPSILONS for how in ("lora", "full"))
         yield from (Case("sentiment", how, epsilon, seed) for epsilon in EPSILONS for how in ("head", "words"))
         yield Case("sentiment", "full", None, seed)
-        yield from (Case("sentiment", how, epsilon, seed) for epsilon in EPSILONS for how in ("lora", "full"))
         yield Case("perplexity", "none", None, seed)
         yield Case("perplexity", "full", None, seed)
         yield from (Case("perplexity", how, epsilon, seed) for epsilon in EPSILONS for how in ("lora", "full"))
-
-
-@cache
-def texts(data: Path, part: Part) -> list[tuple[str, int]]:
-    """(text, label) of the private half, of the test rows, or of the public half: its held-out rows and the others. In
-    an order that a public seed decides."""
-    train = reviews(data, "train")
-    known = {text for _, _, text in train}
-    match part:
-        case "private":
-            found = [(clean(text), label) for _, label, text in train if not is_public(text)]
-        case "tested":
-            found = [(clean(text), label) for _, label, text in reviews(data, "test") if text not in known]
-        case _:
-            found = sorted({(clean(text), label) for _, label, text in train if is_public(text)})
-    order = np.random.default_rng(0).permutation(len(found))
-    return [found[place] for place in order][
-        {"held out": slice(HELD), "others": slice(HELD, None)}.get(part, slice(None))
-    ]
-
-
-@cache
-def rows(task: str, data: Path, models: Path, part: Part) -> tuple[Tensor, Tensor]:
-    """Rows of tokens: the last tokens of a review for its sentiment, the first ones to be predicted."""
-    tokenizer = AutoTokenizer.from_pretrained(models / ("masked" if task == "sentiment" else "causal"))
-    tokenizer.truncation_side = "left" if task == "sentiment" else "right"
-    there = texts(data, part)[: TESTED[task] if part == "tested" else None]
-    found = tokenizer([text for text, _ in there], truncation=True)
-    fields: list[dict[str, Any]] = [
-        {"input_ids": found["input_ids"][place], "attention_mask": found["attention_mask"][place]}
-        for place in range(len(there))
-    ]
-    if task == "sentiment":
-        for field, (_, label) in zip(fields, there, strict=True):
-            field["labels"] = label
-    name = "classification" if task == "sentiment" else "causal-lm"
-    return TransformersRows(fields, name, length=tokenizer.model_max_length).tensors()
-
-
-@cache
-def features(data: Path, models: Path, part: Part) -> tuple[Tensor, Tensor]:
-    """What the frozen masked model gives its classifier, a public function of each row, and the labels."""
-    inputs, labels = rows("sentiment", data, models, part)
-    inner = AutoModelForSequenceClassification.from_pretrained(models / "masked")
-    inner.classifier = nn.Identity()
-    model = TransformersModel(inner, "classification").eval()
-    with torch.no_grad():
-        return torch.cat([model(inputs[start : start + 100]) for start in range(0, len(labels), 100)]), labels
 
 
 def build(case: Case, models: Path) -> tuple[nn.Module, nn.Module]:
@@ -169,11 +113,20 @@ def optimizer_of(model: nn.Module, way: Way, decay: float) -> torch.optim.Optimi
     )
 
 
+def clipping(case: Case, way: Way) -> dict[str, Any]:
+    """One clip norm, or groups: gradients of the weights below are far longer than that of the classifier, which would
+    be left with a twentieth of a common norm, or less."""
+    if way.body_clip is None:
+        return {"clip_norm": way.clip}
+    below = ("*lora_*",) if case.how == "lora" else ("inner.model.*", "inner.head.*")
+    return {"clipping": {"groups": {"*classifier*": way.clip, **dict.fromkeys(below, way.body_clip)}}}
+
+
 def private_run(case: Case, way: Way, given: tuple[Tensor, Tensor], models: Path, folder: Path) -> nn.Module:
     """Train under a plan; noise is fresh in every run, whatever the seed."""
     model, loss = build(case, models)
     size = {"population": len(given[1]), "batch": way.batch, "steps": way.steps}
-    plan = discreet.Plan.poisson(**size, clip_norm=way.clip, delta=DELTA).calibrate(epsilon=case.epsilon)
+    plan = discreet.Plan.poisson(**size, **clipping(case, way), delta=DELTA).calibrate(epsilon=case.epsilon)
     optimizer = optimizer_of(model, way, 0.0)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: slope(step, way.steps))
     options = {"engine": "bookkeeping", "run": folder / "run", "scheduler": scheduler}
@@ -213,18 +166,6 @@ def words_run(case: Case, data: Path, folder: Path) -> float:
     ).run(progress=False)
     with torch.no_grad():
         return float((done.model(test).argmax(1) == truth).float().mean())
-
-
-@cache
-def words(data: Path) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """The private half and the public test rows as the recipe's words."""
-    recipe = load_recipe("imdb")
-    split = recipe.load_data(data)
-    train, known = reviews(data, "train"), {text for text, _ in texts(data, "tested")[: TESTED["sentiment"]]}
-    private = torch.tensor([not is_public(text) for _, _, text in train])
-    tested = torch.tensor([clean(text) in known for _, _, text in reviews(data, "test")])
-    (inputs, labels), (test, truth) = split.train, split.test or split.train
-    return (inputs[private], labels[private]), (test[tested], truth[tested])
 
 
 def measured(case: Case, model: nn.Module, test: tuple[Tensor, Tensor]) -> float:
@@ -295,7 +236,7 @@ def main() -> None:
     parser.add_argument("--models", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", help="one of sentiment, perplexity")
+    parser.add_argument("--only", nargs="*", default=[], help="what a run must be, such as: sentiment lora 3.0")
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     if options.show:
@@ -304,7 +245,7 @@ def main() -> None:
     done = options.out.read_text().splitlines() if options.out.exists() else []
     known = {Case(one["task"], one["how"], one["epsilon"], one["seed"]) for one in map(json.loads, done)}
     for case in cases(options.seeds):
-        if case not in known and options.only in (None, case.task):
+        if case not in known and set(options.only) <= {case.task, case.how, str(case.epsilon)}:
             with options.out.open("a") as file:
                 file.write(json.dumps(run(case, options.data, options.models)) + "\n")
             print(options.out.read_text().splitlines()[-1], flush=True)

@@ -224,7 +224,7 @@ def pretrain(kind: str, data: Path, out: Path, steps: int, size: Size) -> None:
         "public tokens": len(found.stream),
         "steps": steps,
         "tokens seen": steps * BATCH * size.length,
-        "loss at the end": round(float(np.mean(means[-SAVE_EVERY:])), 3),
+        "loss at the end": round(float(np.mean(means[-SAVE_EVERY:])), 3) if means else None,
         "CPU seconds": round(spent + time.process_time() - begun),
     }
     (out / kind / "pretraining.json").write_text(json.dumps(facts, indent=2) + "\n")

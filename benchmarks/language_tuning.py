@@ -23,7 +23,7 @@ def main() -> None:
     """Take the run, and add it to the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("how", choices=["head", "lora", "full"])
-    parser.add_argument("changes", nargs="*", help="batch=, steps=, rate=, clip=, head_rate=")
+    parser.add_argument("changes", nargs="*", help="batch=, steps=, rate=, clip=, head_rate=, body_clip=")
     parser.add_argument("--task", default="sentiment")
     parser.add_argument("--epsilon", type=float, default=3.0)
     parser.add_argument("--data", type=Path, required=True)

@@ -9,6 +9,7 @@ import json
 import random
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,14 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(scope="module")
-def scripts() -> Iterator[tuple[Any, Any]]:
+def scripts() -> Iterator[tuple[Any, Any, Any]]:
     sys.path.insert(0, str(BENCHMARKS))
     try:
         import language_accuracy
+        import language_halves
         import language_pretraining
 
-        yield language_pretraining, language_accuracy
+        yield language_pretraining, language_accuracy, language_halves
     finally:
         sys.path.remove(str(BENCHMARKS))
 
@@ -53,12 +55,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_halves_do_not_meet(scripts: tuple[Any, Any], data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretraining, accuracy = scripts
+def test_halves_do_not_meet(scripts: tuple[Any, Any, Any], data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretraining, _, halves = scripts
     public = set(pretraining.public_texts(data))
-    monkeypatch.setattr(accuracy, "HELD", 20)
+    monkeypatch.setattr(halves, "HELD", 20)
     parts = ("private", "tested", "others", "held out")
-    private, tested, others, held = ({text for text, _ in accuracy.texts(data, part)} for part in parts)
+    private, tested, others, held = ({text for text, _ in halves.texts(data, part)} for part in parts)
     assert len(held) == 20
     assert not held & others
     assert held | others == public
@@ -70,18 +72,18 @@ def test_halves_do_not_meet(scripts: tuple[Any, Any], data: Path, monkeypatch: p
 
 
 def test_a_small_experiment(
-    scripts: tuple[Any, Any], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scripts: tuple[Any, Any, Any], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretraining, accuracy = scripts
+    pretraining, accuracy, halves = scripts
     monkeypatch.setattr(pretraining, "SAVE_EVERY", 2)
-    monkeypatch.setattr(accuracy, "HELD", 20)
+    monkeypatch.setattr(halves, "HELD", 20)
     size = pretraining.Size(layers=1, features=16, length=16)
     for kind in ("masked", "causal"):
         pretraining.pretrain(kind, data, tmp_path, 2, size)
         pretraining.pretrain(kind, data, tmp_path, 4, size)  # goes on after two
         facts = json.loads((tmp_path / kind / "pretraining.json").read_text())
         assert (facts["steps"], facts["tokens seen"]) == (4, 4 * 32 * 16)
-    ways = {key: accuracy.Way(20, 1, 1e-2) for key in accuracy.WAYS}
+    ways = {key: replace(way, batch=20, steps=1) for key, way in accuracy.WAYS.items()}
     monkeypatch.setattr(accuracy, "WAYS", ways)
     monkeypatch.setattr(accuracy, "PLAIN", dict.fromkeys(accuracy.PLAIN, accuracy.Way(20, 1, 1e-2)))
     monkeypatch.setattr(accuracy, "EPSILONS", (8.0,))
@@ -104,9 +106,9 @@ def test_a_small_experiment(
     assert 0 <= held <= 1
 
 
-def test_word_vectors_are_of_reviews_in_common(scripts: tuple[Any, Any]) -> None:
+def test_word_vectors_are_of_reviews_in_common(scripts: tuple[Any, Any, Any]) -> None:
     """Words of the same reviews have alike vectors, others have not; none is of a word too rare to count."""
-    pretraining, _ = scripts
+    pretraining, _, _ = scripts
     pieces = [[10, 11, 12], [20, 21, 22]] * 40 + [[10, 30]]
     vectors = pretraining.word_vectors(pieces, 2)
     near = torch.nn.functional.cosine_similarity
@@ -115,9 +117,9 @@ def test_word_vectors_are_of_reviews_in_common(scripts: tuple[Any, Any]) -> None
     assert vectors[30].norm() < 1e-3
 
 
-def test_windows_hold_one_review(scripts: tuple[Any, Any]) -> None:
+def test_windows_hold_one_review(scripts: tuple[Any, Any, Any]) -> None:
     """A window is of one review, as long as it can be, and a short review is filled up."""
-    pretraining, _ = scripts
+    pretraining, _, _ = scripts
     pieces = [[10 + review] * (3 + 9 * review) for review in range(4)]
     rows, chosen = pretraining.Reviews(pieces).windows(np.random.default_rng(0), 8)
     assert rows.shape == (pretraining.BATCH, 8)
