@@ -241,6 +241,23 @@ def test_wandb_is_told_when_the_run_ends_and_of_no_machine(
     assert code == int(broken)
 
 
+def test_a_run_whose_figures_wandb_does_not_take_keeps_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Unreachable:
+        Settings = dict
+
+        @staticmethod
+        def init(**options: object) -> None:
+            raise ConnectionError("no network")
+
+    monkeypatch.setitem(sys.modules, "wandb", Unreachable)  # type: ignore[arg-type]
+    training = tiny_training(tmp_path)
+    trained = training.run(callbacks=[WandbLogger("tiny")])
+    assert trained.charged_steps == training.plan.charges
+    assert caplog.messages[-1] == "Weights & Biases did not take the figures of the run: no network"
+
+
 @pytest.mark.filterwarnings(EVERYTHING)
 def test_wandb_itself(tmp_path: Path) -> None:
     pytest.importorskip("wandb", reason="wandb is not installed")
