@@ -1,6 +1,6 @@
 """Kill one of three processes of a run at a random point, go on with another number of them, and look at what is left.
 
-    python benchmarks/shared_kills.py --runs 60 [--seed 0]
+    python benchmarks/shared_kills.py --runs 60 [--seed 0] [--shard fully]
 
 The points are those of tests/support/killed_run.py: draw, add, send, noise, gather, and for the first process charge,
 charged, commit. A run counts as sound if it ends, is charged for all its steps and not less than before, no noise comes
@@ -31,6 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--shard", choices=["replicate", "fully"], default="replicate")
     options = parser.parse_args()
     generator = random.Random(options.seed)
     points: collections.Counter[str] = collections.Counter()
@@ -41,10 +42,10 @@ def main() -> None:
         points[point] += 1
         with tempfile.TemporaryDirectory() as name:
             folder, start = Path(name), time.monotonic()
-            started(3, "killed_run.py", name, point, str(step), str(rank), timeout=180)
+            started(3, "killed_run.py", name, options.shard, point, str(step), str(rank), timeout=180)
             slowest, before = max(slowest, time.monotonic() - start), charged(folder)
             try:
-                finish(folder, then)
+                finish(folder, then, options.shard)
                 check_left(folder, before)
             except AssertionError as error:
                 unsound.append((number, point, step, rank, then, str(error)[:200]))

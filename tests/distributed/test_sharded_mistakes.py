@@ -34,6 +34,7 @@ MET: dict[str, tuple[str, int]] = {
     "a_process_that_is_gone_in_a_pass": ("has ended or does not answer", 1),
     "a_sum_that_is_no_number": ("not a number that fits its grid", 0),
     "a_model_that_fails_in_one_process": ("", 4),
+    "a_backward_pass_of_the_loop": ("got a gradient that was not released", 0),
     "a_step_after_the_result": ("put together for its result", 1),
 }
 """What processes say, and how many steps were released before."""

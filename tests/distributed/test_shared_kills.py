@@ -13,9 +13,9 @@ from discreet import verify
 from discreet.ledger import Ledger
 
 
-def finish(folder: Path, processes: int) -> None:
+def finish(folder: Path, processes: int, shard: str) -> None:
     """Take the run to its end."""
-    forked(processes, "killed_run.py", str(folder))
+    forked(processes, "killed_run.py", str(folder), shard)
 
 
 def check_left(folder: Path, before: int) -> None:
@@ -54,14 +54,23 @@ def check_noise(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("killed", "then"), [(("draw", 2, 0), 1), (("add", 4, 2), 4), (("noise", 3, 1), 2), (("charged", 3, 0), 2)]
+    ("shard", "killed", "then"),
+    [
+        ("replicate", ("draw", 2, 0), 1),
+        ("replicate", ("add", 4, 2), 4),
+        ("replicate", ("noise", 3, 1), 2),
+        ("replicate", ("charged", 3, 0), 2),
+        ("fully", ("gather", 3, 1), 2),
+        ("fully", ("send", 4, 0), 4),
+        ("fully", ("noise", 2, 2), 1),
+    ],
 )
 def test_a_killed_process_loses_nothing_that_was_charged(
-    tmp_path: Path, killed: tuple[str, int, int], then: int
+    tmp_path: Path, shard: str, killed: tuple[str, int, int], then: int
 ) -> None:
-    done = started(3, "killed_run.py", str(tmp_path), *map(str, killed), timeout=120)
+    done = started(3, "killed_run.py", str(tmp_path), shard, *map(str, killed), timeout=120)
     assert done.returncode != 0
     assert not (tmp_path / "published").exists()
     before = charged(tmp_path)
-    finish(tmp_path, then)
+    finish(tmp_path, then, shard)
     check_left(tmp_path, before)

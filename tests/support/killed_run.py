@@ -1,9 +1,10 @@
 """A run that processes share, in which one of them is killed; for `test_shared_kills` and `benchmarks/shared_kills.py`.
 
-    torchrun --nproc-per-node 3 killed_run.py FOLDER POINT STEP RANK    killed there, and resumed if it was begun
-    torchrun --nproc-per-node 2 killed_run.py FOLDER                    resumed, and taken to its end
+    torchrun --nproc-per-node 3 killed_run.py FOLDER SHARD POINT STEP RANK    killed there, and resumed if it was begun
+    torchrun --nproc-per-node 2 killed_run.py FOLDER SHARD                    resumed, and taken to its end
 
-It publishes to FOLDER/published. Every process appends to FOLDER/noise.RANK what noise it drew, for which numbers.
+SHARD is "replicate" or "fully". It publishes to FOLDER/published. Every
+process appends to FOLDER/noise.RANK what noise it drew, for which numbers.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 import torch
 from problems import tiny_plan, tiny_training
+from shared_runs import deep
 
 from discreet import publish
 from discreet.core.release import Receipt
@@ -30,7 +32,8 @@ from discreet.training.drawing import Draws
 RANK = int(os.environ.get("RANK", "0"))
 STEPS, LANES = 7, 12
 POINTS = ("draw", "add", "send", "noise", "gather", "charge", "charged", "commit")
-"""Places at which a process may die: the first process alone keeps the ledger."""
+"""Places at which a process may die: the first process alone keeps the ledger. With shards, "gather" is within a pass
+over the model."""
 
 
 def die() -> None:
@@ -68,7 +71,7 @@ def arm(point: str, step: int) -> None:
     here: Callable[..., bool] = lambda *_: at[0] == step  # noqa: E731
     block: Callable[..., bool] = lambda *_: at[0] >= step - 1  # noqa: E731
     places: dict[str, tuple[Any, str, Callable[..., bool], bool]] = {
-        "add": (whole_sums.WholeSums, "add", here, False),
+        "add": (whole_sums.SumsOnGrid, "_multiples", here, False),
         "send": (ranks.Ranks, "added_share", here, False),
         "noise": (gaussian, "draw_noise", here, False),
         "gather": (ranks.Ranks, "gathered", here, False),
@@ -96,17 +99,17 @@ def note_noise(folder: Path) -> None:
     gaussian.draw_noise = noted  # type: ignore[assignment]
 
 
-def main(folder: Path, killed: list[str]) -> None:
+def main(folder: Path, shard: str, killed: list[str]) -> None:
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     note_noise(folder)
     if killed and int(killed[2]) == RANK:
         arm(killed[0], int(killed[1]))
     resume = (folder / "run" / "run.json").exists()
-    how = {"shard": "replicate", "lanes": None if resume else LANES, "resume": resume}
+    how = {"shard": shard, "lanes": None if resume else LANES, "resume": resume, "model": deep()}
     training = tiny_training(folder, stream=None, engine="bookkeeping", plan=tiny_plan(steps=STEPS, block=2), **how)
     publish(training.run(), folder / "published")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])

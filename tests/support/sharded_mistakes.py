@@ -156,6 +156,17 @@ def a_model_that_fails_in_one_process(folder: Path) -> None:
     assert not OTHER or sharded_runs.Failed.count > 0
 
 
+def a_backward_pass_of_the_loop(folder: Path) -> None:
+    one = training(folder)
+    with one.session() as session:
+        while session.ready():
+            with session.step() as step:
+                for chunk in step.chunks:
+                    if OTHER:
+                        one.criterion(one.model(chunk[0]), chunk[1]).backward()
+                    step.add(one.criterion, chunk)
+
+
 def a_step_after_the_result(folder: Path) -> None:
     one = training(folder)
     with one.session() as session:
@@ -182,6 +193,7 @@ MISTAKES: dict[str, Callable[[Path], None]] = {
         a_process_that_is_gone_in_a_pass,
         a_sum_that_is_no_number,
         a_model_that_fails_in_one_process,
+        a_backward_pass_of_the_loop,
         a_step_after_the_result,
     )
 }

@@ -155,6 +155,37 @@ def unruled(folder: Path, shared: dict[str, Any]) -> Training:
     return training(folder, shared, model=model)
 
 
+class AsItCame(nn.Module):
+    """Holds weights, uses none of them, and returns its input itself."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.unused = nn.Linear(d, d)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class Gate(nn.Module):
+    """Changes its input in place, and returns it."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.by = nn.Linear(d, d)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mul_(torch.sigmoid(self.by(x.mean(1, keepdim=True))))
+
+
+def unused(folder: Path, shared: dict[str, Any]) -> Training:
+    """Entries of a list that return the tensor that they were given, as it was or changed."""
+    model = gpt()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        model.blocks.extend([AsItCame(WIDTH), Gate(WIDTH), AsItCame(WIDTH)])
+    return training(folder, shared, model=model)
+
+
 def with_(**changes: Any) -> Case:
     return lambda folder, shared: training(folder, shared, **changes)
 
@@ -189,6 +220,8 @@ CASES: dict[str, Case] = {
     "exact noise": with_(noise="exact"),
     "users": users,
     "autocast": with_(engine=EngineOptions("bookkeeping", autocast=torch.bfloat16)),
+    "entries that return what they were given": unused,
+    "bfloat16": lambda folder, shared: training(folder, shared, model=gpt().to(torch.bfloat16)),
     "a linear model": lambda folder, shared: tiny_training(
         folder, **({"plan": tiny_plan(), "engine": "bookkeeping", "physical_batch": 5} | shared)
     ),
@@ -210,15 +243,20 @@ def digest_of(case: Case, folder: Path, shared: dict[str, Any]) -> tuple[str, Tr
         if made.team.lockstep is not None:
             held = made.team.lockstep.shards.whole(held)
         for name in sorted(held):
-            found.update(held[name].numpy().tobytes())
+            found.update(bytes_of(held[name]))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(step_module, "apply", noted)
         trained = made.run()
     for name, one in sorted(trained.model.state_dict().items()):
-        found.update(name.encode() + one.numpy().tobytes())
+        found.update(name.encode() + bytes_of(one))
     assert steps[0] > 0
     return found.hexdigest()[:16], made
+
+
+def bytes_of(value: Tensor) -> bytes:
+    """The bits of a tensor of any type."""
+    return value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def main(folder: Path, names: list[str]) -> None:

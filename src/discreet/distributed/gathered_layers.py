@@ -34,6 +34,7 @@ class GatheredLayers:
         self._units = [{name: held[name] for name in unit.names} for unit in lockstep.shards.units]
         self._memory: dict[str, Tensor] = {}
         self._here: set[int] = set()
+        self._given: dict[int, list[list[Any]]] = {}  # by unit, for each open call: what made its inputs
         self._back = False
         modules = dict(model.named_modules())
         for number, unit in enumerate(lockstep.shards.units):
@@ -42,22 +43,30 @@ class GatheredLayers:
         model.register_forward_pre_hook(self._begin, prepend=True)
 
     def _hook(self, number: int, module: nn.Module, *, kept: bool) -> None:
-        def before(*_: Any) -> None:
+        given: list[list[Any]] = self._given.setdefault(number, [])
+
+        def before(_: nn.Module, args: Any, kwargs: Any) -> None:
             with recorder.aside():
+                given.append([one.grad_fn for one in tensors_in([args, kwargs])])
                 self._need(number)
 
         def after(_: nn.Module, __: Any, returned: Any) -> None:
+            came = given.pop()
             if not self._back:
                 with recorder.aside():
-                    self._needed_again(number, tensors_in(returned), kept=kept)
+                    # What a module returns as it came is gone back through by the one that made it.
+                    made = [one for one in tensors_in(returned) if not any(one.grad_fn is other for other in came)]
+                    self._needed_again(number, made, kept=kept)
 
-        module.register_forward_pre_hook(before, prepend=True)
+        module.register_forward_pre_hook(before, prepend=True, with_kwargs=True)
         module.register_forward_hook(after)
 
     def _begin(self, *_: Any) -> None:
         with recorder.aside():
             self._lockstep.begin(self._end)
             self._back = False
+            for calls in self._given.values():
+                calls.clear()  # of a pass that failed
 
     def _end(self) -> None:
         """The pass is over."""

@@ -59,7 +59,7 @@ class Guard:
     def check(self) -> None:
         """Refuse a model that anything but a release has changed since `note`."""
         private, writes, other = self._look()
-        for name, parameter in private.items():
+        for name, parameter in (*private.items(), *([] if self._pieces is None else self._model.named_parameters())):
             if parameter.grad is not None:
                 raise PrivacyViolation(
                     f"parameter {name!r} got a gradient that was not released; "
