@@ -53,8 +53,8 @@ class SumsToForm(Mapping[str, Tensor]):
     then."""
 
     def __init__(self, form: Callable[[str], Tensor], names: Iterable[str], formed: dict[str, Tensor]) -> None:
-        self._form, self._left, self._formed = form, set(names), formed
-        self._names = (*self._left, *formed)
+        self._form, self._formed, self._names = form, formed, tuple(names)
+        self._left = {*self._names} - formed.keys()
 
     def __getitem__(self, name: str) -> Tensor:
         if name in self._left:
@@ -119,8 +119,8 @@ def sums_to_form(
             weights = decision.weights[name].to(parameter.device)
             return total_of(shares.pop(name, []), parameter, weights, clip, name)
 
-    formed = {name: form(name) for name in parameters if name in again}
-    return SumsToForm(form, [name for name in parameters if name not in again], formed | summed_bits(decision))
+    formed = {name: form(name) for name in parameters if name in again} | summed_bits(decision)
+    return SumsToForm(form, {**parameters, **formed}, formed)
 
 
 def measured(
