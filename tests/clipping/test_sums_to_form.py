@@ -7,6 +7,7 @@ from torch import nn
 
 from discreet.clipping import Clip, private_parameters
 from discreet.clipping.engines.bookkeeping import clipped_sums, sums_to_form
+from discreet.clipping.rules import base
 
 CLIP = Clip(0.5, 2.0**-20)
 
@@ -31,6 +32,21 @@ def test_they_are_the_same_in_any_order() -> None:
 
 def test_a_module_that_runs_again_does_so_before_its_weights_may_go() -> None:
     model, *rest = given()
+    whole, later = clipped_sums(model, *rest, CLIP), sums_to_form(model, *rest, CLIP)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(torch.nan)
+    assert all(torch.equal(later[name], whole[name]) for name in whole)
+
+
+@pytest.mark.parametrize("budget", [base.BUDGET, 16 * 16 * 4 * 2])
+def test_a_layer_that_reads_a_part_of_a_weight_is_formed_before_it_may_go(
+    budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where rules keep no products of so many rows, and read what came in again."""
+    monkeypatch.setattr(base, "BUDGET", budget)
+    words, targets = sharded_runs.texts()
+    model, *rest = sharded_runs.seeded(sharded_runs.OfQueries), nn.CrossEntropyLoss(), words[:5], targets[:5]
     whole, later = clipped_sums(model, *rest, CLIP), sums_to_form(model, *rest, CLIP)
     with torch.no_grad():
         for parameter in model.parameters():

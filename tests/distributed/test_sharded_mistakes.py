@@ -26,6 +26,7 @@ MET: dict[str, tuple[str, int]] = {
     "another_setting_of_the_loss": ("different gradients of the same random row", 0),
     "other_weights": ("another state of the model", 0),
     "another_order": ("another data", 0),
+    "another_order_of_weights": ("another order of weights in the model or the optimizer", 0),
     "all_lanes_in_each": ("not added every drawn unit exactly once", 0),
     "a_chunk_left_out": ("a chunk of the step was not added", 1),
     "an_error_of_the_loop": ("failed with KeyError", 1),

@@ -53,7 +53,15 @@ def test_texts_are_made_up_by_a_public_seed() -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [{"template": "no place"}, {"template": "{} and {}"}, {"digits": 2}, {"digits": 16}, {"count": 0}, {"others": 0}],
+    [
+        {"template": "no place"},
+        {"template": "{} and {}"},
+        {"digits": 2},
+        {"digits": 16},
+        {"count": 0},
+        {"others": 0},
+        {"template": "{}" + 1900 * "a"},
+    ],
 )
 def test_bad_input_says_what_is_wrong(given: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(given))):
@@ -92,6 +100,19 @@ def test_a_text_that_was_learned_by_heart_is_exposed(model: TransformersModel) -
         torch.nn.functional.cross_entropy(model.train()(inputs), targets).backward()
         optimizer.step()
     assert [one.better for one in exposures(model, MADE_UP, encode)] == [0, 0, 0]
+
+
+def test_the_modes_of_modules_are_as_they_were(model: TransformersModel) -> None:
+    model.train()
+    first = next(one for one in model.modules() if isinstance(one, torch.nn.Dropout)).eval()
+    exposures(model, MADE_UP, encode)
+    assert model.training
+    assert not first.training
+
+
+def test_no_text_is_better_than_more_others_than_there_are() -> None:
+    with pytest.raises(ValueError, match="better is a number of the 3 others, got 4"):
+        Exposed(text="7", better=4, others=3)
 
 
 def test_what_the_guarantee_leaves() -> None:

@@ -53,6 +53,15 @@ def another_order(folder: Path) -> None:
     run(training(folder, data=(words.flip(0), targets.flip(0)) if OTHER else (words, targets)))
 
 
+def another_order_of_weights(folder: Path) -> None:
+    """As when a module registers them from a set: parts of weights of one shape would be mixed."""
+    model = gpt()
+    held = model.head._parameters
+    for name in sorted(held, reverse=bool(OTHER)):
+        held[name] = held.pop(name)
+    run(training(folder, model=model))
+
+
 def all_lanes_in_each(folder: Path) -> None:
     """Each process computes the whole batch: every unit would count twice."""
     with pytest.MonkeyPatch.context() as patch:
@@ -185,6 +194,7 @@ MISTAKES: dict[str, Callable[[Path], None]] = {
         another_setting_of_the_loss,
         other_weights,
         another_order,
+        another_order_of_weights,
         all_lanes_in_each,
         a_chunk_left_out,
         an_error_of_the_loop,

@@ -11,7 +11,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -26,6 +26,7 @@ from discreet.training import step as step_module
 
 WORDS, WIDTH, LANES, ROWS = 30, 32, 6, 40
 
+M = TypeVar("M", bound=nn.Module)
 Case = Callable[[Path, dict[str, Any]], Training]
 
 
@@ -45,6 +46,30 @@ class Block(nn.Module):
         mixed = nn.functional.scaled_dot_product_attention(parts[0], parts[1], parts[2])
         x = x + self.drop(self.out(mixed.transpose(1, 2).reshape(rows, length, d)))
         return x + self.drop(self.down(nn.functional.gelu(self.up(self.between(x)))))
+
+
+class Queries(nn.Module):
+    """Learned queries, which the next layer reads as they are: its input is a part of a weight."""
+
+    def __init__(self, count: int, features: int) -> None:
+        super().__init__()
+        self.held = nn.Parameter(torch.linspace(-1, 1, count * features).reshape(count, features))
+
+    def forward(self, like: Tensor) -> Tensor:
+        return self.held.expand(len(like), -1, -1)
+
+
+class OfQueries(nn.Module):
+    """A classifier of short texts by learned queries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.queries = nn.Embedding(WORDS, 16), Queries(4, 16)
+        self.read, self.head = nn.Linear(16, 16), nn.Linear(16, 3)
+
+    def forward(self, words: Tensor) -> Tensor:
+        asked = self.read(self.queries(words))
+        return self.head(torch.tanh(self.embed(words).mean(1, keepdim=True) * asked).mean(1))
 
 
 class Gpt(nn.Module):
@@ -106,9 +131,14 @@ class Scale(nn.Module):
 
 
 def gpt(**changes: Any) -> Gpt:
+    return seeded(lambda: Gpt(**changes))
+
+
+def seeded(model: Callable[[], M]) -> M:
+    """The model with the same weights in every process."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        return Gpt(**changes)
+        return model()
 
 
 def texts() -> tuple[Tensor, Tensor]:
@@ -222,6 +252,7 @@ CASES: dict[str, Case] = {
     "autocast": with_(engine=EngineOptions("bookkeeping", autocast=torch.bfloat16)),
     "entries that return what they were given": unused,
     "bfloat16": lambda folder, shared: training(folder, shared, model=gpt().to(torch.bfloat16)),
+    "learned queries": lambda folder, shared: training(folder, shared, model=seeded(OfQueries)),
     "a linear model": lambda folder, shared: tiny_training(
         folder, **({"plan": tiny_plan(), "engine": "bookkeeping", "physical_batch": 5} | shared)
     ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from discreet.core.errors import InputError
 
@@ -89,7 +89,13 @@ class Exposed(_Described):
 
     text: Text
     better: Count
-    others: Annotated[int, Field(ge=1)]
+    others: Annotated[int, Field(ge=1, le=10**9)]
+
+    @model_validator(mode="after")
+    def _some_of_the_others(self) -> Exposed:
+        if self.better > self.others:
+            raise ValueError(f"better is a number of the {self.others} others, got {self.better}")
+        return self
 
 
 class OfTexts(_Described):

@@ -9,8 +9,9 @@ Why a run that is sharded is as private as one that is not, and releases the sam
   once. So the bound of `FineGrid` holds as it is: at most as many roundings as the largest batch has chunks.
 - **Layer by layer.** With `bookkeeping`, sums are formed as they are sent, one layer after the other
   (`bookkeeping.sums_to_form`). All norms and clip factors of the chunk are known before, and its program is proved;
-  what is left is arithmetic on tensors that were measured. If memory ends there, the step ends in all processes: no
-  chunk is added in part.
+  what is left is arithmetic on tensors that were measured and are no parts of weights, which are gone by then. If
+  memory ends there, the step ends in all processes: no chunk is added in part. Nor is one if anything else fails, which
+  nothing known does; then no message says of what row.
 - **Rows apart.** Chunks are computed in step (`lockstep`). A chunk that fails, or runs something else than what was
   proved, adds nothing; its units are then tried one by one, and each adds what it adds alone, or nothing. Whoever has
   no chunk left gathers weights along and adds zeros: nothing that depends on a row reaches the sum of another, and no
@@ -32,6 +33,7 @@ import numpy as np
 from torch import Tensor
 
 from discreet.clipping import Clip, Engine
+from discreet.clipping.separation.watched import NOT_OF_A_ROW
 from discreet.core.array_types import Array, IntArray
 from discreet.core.errors import PrivacyViolation
 from discreet.core.release import ClippedSum, Share
@@ -78,7 +80,7 @@ class ShardedSums(SumsOnGrid):
 
         def fill(name: str, places: Iterator[Place]) -> None:
             assert sums is not None
-            flat = sums[name].reshape(-1)
+            flat = _formed(sums, name).reshape(-1)
             for start, stop, into in places:
                 self._multiples(flat[start:stop], into)
 
@@ -100,3 +102,15 @@ class ShardedSums(SumsOnGrid):
             found[name] = own[start : start + after - first]
             start += after - first
         return found
+
+
+def _formed(sums: Mapping[str, Tensor], name: str) -> Tensor:
+    """The sum for a parameter. What fails but memory is said without its words, which may be of a row."""
+    try:
+        return sums[name]
+    except NOT_OF_A_ROW:
+        raise
+    except Exception:
+        raise PrivacyViolation(
+            f"the clipped sum for {name!r} could not be formed from what was measured, so the step is not released"
+        ) from None

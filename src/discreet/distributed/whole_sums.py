@@ -153,6 +153,8 @@ class WholeSums(SumsOnGrid):
 
     def add(self, sums: Mapping[str, Tensor]) -> None:
         """Add the clipped sums of one chunk, rounded to the fine grid."""
+        if self._handed_over:
+            raise PrivacyViolation("a chunk was added to the sum of a batch after it was handed over")
         for name, place in self._places.items():
             self._multiples(sums[name], self._total[place])
 

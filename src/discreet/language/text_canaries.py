@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from discreet.certificate.described import Exposed
+from discreet.clipping import evaluation_mode
 from discreet.clipping.losses import each_loss
 from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.language.transformers_model import TransformersModel
 
-MOST_DIGITS = 15
+MOST_DIGITS, MOST_LETTERS = 15, 1900
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class Canaries:
             checks.count(name, value)
         if template.count("{}") != 1:
             raise InputError(f"template must have one {{}} in the place of the number, got {template!r}")
+        if len(template) > MOST_LETTERS:
+            raise InputError(f"template must have at most {MOST_LETTERS} letters, got {len(template)}")
         if digits > MOST_DIGITS or 10**digits < 2 * (count + others):
             raise InputError(
                 f"digits must be at most {MOST_DIGITS}, and enough for twice as many numbers as there are texts "
@@ -86,14 +89,9 @@ def _losses(
     chunk: int,
 ) -> Tensor:
     """The loss of each text, in the mode in which the model predicts."""
-    loss, training = model.task.loss(reduction="sum"), model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            found = []
-            for start in range(0, len(texts), chunk):
-                inputs, targets = encode(texts[start : start + chunk])
-                found.append(each_loss(loss, model(inputs), targets).double())
-        return torch.cat(found)
-    finally:
-        model.train(training)
+    loss, found = model.task.loss(reduction="sum"), []
+    with torch.no_grad(), evaluation_mode(model):
+        for start in range(0, len(texts), chunk):
+            inputs, targets = encode(texts[start : start + chunk])
+            found.append(each_loss(loss, model(inputs), targets).double())
+    return torch.cat(found)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.capture.backward import visit
-from discreet.clipping.capture.capture import Call, record
+from discreet.clipping.capture.capture import Call, record, tensors_in
 from discreet.clipping.clip import BIT, Clip
 from discreet.clipping.engines.tied_weights import joined
 from discreet.clipping.factor import SMALL, decide, divided, in_box, summed_bits
@@ -72,9 +72,10 @@ class SumsToForm(Mapping[str, Tensor]):
 def sums_to_form(
     model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
 ) -> Mapping[str, Tensor]:
-    """The sums of `clipped_sums`, bit for bit; those for which no module runs again are formed when they are asked for.
+    """The sums of `clipped_sums`, bit for bit; those that need no weights are formed when they are asked for.
 
-    All norms are known before, and forming is arithmetic on tensors that were measured: only a lack of memory ends it.
+    All norms are known before, and what is left to form is arithmetic on tensors that were measured and lie elsewhere
+    than weights: only a lack of memory ends it.
     """
     parameters = private_parameters(model)
     rows = inputs.shape[0]
@@ -85,19 +86,20 @@ def sums_to_form(
     device = inputs.device.type
     shares: dict[str, list[Share]] = {}
     squares: dict[str, Tensor] = {}
-    again: set[str] = set()  # names for which a module runs again, which needs its weights
+    at_once: set[str] = set()  # names whose sum needs weights: a module runs again, or a tensor is a part of a weight
 
     def measure(group: list[Call]) -> None:
         with torch.no_grad(), full_precision(device):
             found, lengths = measured(parameters, group, units, clip)
         for one in rules_of(found):
             one.settle(rows=clip.scales is not None)
-        if any(call.owner.runs_again for call in group):
-            again.update(found)
+        if any(call.owner.runs_again or not memory.isdisjoint(_memory(_of_call(call))) for call in group):
+            at_once.update(found)
         shares.update(found)
         squares.update(lengths)
 
     loss, calls = record(model, criterion, inputs, targets)
+    memory = _memory(model.parameters())
     if calls:
         visit(loss, calls, measure)
     del loss, calls  # and the rest of the graph with them
@@ -119,8 +121,18 @@ def sums_to_form(
             weights = decision.weights[name].to(parameter.device)
             return total_of(shares.pop(name, []), parameter, weights, clip, name)
 
-    formed = {name: form(name) for name in parameters if name in again} | summed_bits(decision)
+    formed = {name: form(name) for name in parameters if name in at_once} | summed_bits(decision)
     return SumsToForm(form, {**parameters, **formed}, formed)
+
+
+def _of_call(call: Call) -> list[Tensor]:
+    """The tensors that its rule forms a sum from."""
+    return tensors_in([call.args, call.kwargs, call.gradients])
+
+
+def _memory(tensors: Iterable[Tensor]) -> set[int]:
+    """The addresses of the memory that tensors are parts of."""
+    return {one.untyped_storage().data_ptr() for one in tensors if one.layout is torch.strided} - {0}
 
 
 def measured(

@@ -104,6 +104,7 @@ class ShardedRun:
         wanted = team.together("a try of a random unit", run.probe.repeat)
         if wanted is None or unit is None:
             raise InputError('model or loss cannot take random rows, on which shard="fully" has to be tried')
+        team.agree("order of weights in the model or the optimizer", *self._order())
         shards = self._shards = WeightShards(self._model, team.ranks)
         self._cut = OptimizerShards(self._optimizer, self._model, shards, team.ranks.rank)
         lockstep = self._lockstep = team.lockstep = Lockstep(shards, team)
@@ -155,6 +156,12 @@ class ShardedRun:
         """The name under which each parameter is shared out, by all of its names."""
         first = {id(one): name for name, one in self._model.named_parameters()}
         return {name: first[id(one)] for name, one in self._model.named_parameters(remove_duplicate=False)}
+
+    def _order(self) -> list[str]:
+        """The names of all parameters, in the order of the model and then of the optimizer."""
+        named = {id(one): name for name, one in self._model.named_parameters()}
+        given = [one for group in self._optimizer.param_groups for one in group["params"]]
+        return [*named.values(), *(named.get(id(one), "") for one in given)]
 
     def _settings(self) -> str:
         return hashlib.sha256(json.dumps(self._cut.settings()).encode()).hexdigest()
