@@ -4,14 +4,14 @@ Why a run that is sharded is as private as one that is not, and releases the sam
 
 - **Sensitivity.** A chunk is computed by one process, with whole layers, so its norms and its clipped sum are those
   that it has everywhere. That sum is rounded to the fine grid (`whole_sums.FineGrid`) before anything is sent: one
-  rounding for each chunk and number, as without shards. From there on whole numbers are added, by a reduce-scatter for
+  rounding for each chunk and number, as without shards. From there on whole numbers are added, in an exchange for
   every chunk instead of one for every step; the order does not matter. The total is rounded to the grid of the step
   once. So the bound of `FineGrid` holds as it is: at most as many roundings as the largest batch has chunks.
 - **Layer by layer.** With `bookkeeping`, sums are formed as they are sent, one layer after the other
   (`bookkeeping.sums_to_form`). All norms and clip factors of the chunk are known before, and its program is proved;
   what is left is arithmetic on tensors that were measured and are no parts of weights, which are gone by then. If
-  memory ends there, the step ends in all processes: no chunk is added in part. Nor is one if anything else fails, which
-  nothing known does; then no message says of what row.
+  memory ends there, the step ends in all processes: no chunk is added in part. Nothing else is known to fail there; if
+  it did, the step would end too, with a message that has no words of a row (`sharded_engine.AfterPass`).
 - **Rows apart.** Chunks are computed in step (`lockstep`). A chunk that fails, or runs something else than what was
   proved, adds nothing; its units are then tried one by one, and each adds what it adds alone, or nothing. Whoever has
   no chunk left gathers weights along and adds zeros: nothing that depends on a row reaches the sum of another, and no
@@ -33,7 +33,6 @@ import numpy as np
 from torch import Tensor
 
 from discreet.clipping import Clip, Engine
-from discreet.clipping.separation.watched import NOT_OF_A_ROW
 from discreet.core.array_types import Array, IntArray
 from discreet.core.errors import PrivacyViolation
 from discreet.core.release import ClippedSum, Share
@@ -80,7 +79,7 @@ class ShardedSums(SumsOnGrid):
 
         def fill(name: str, places: Iterator[Place]) -> None:
             assert sums is not None
-            flat = _formed(sums, name).reshape(-1)
+            flat = sums[name].reshape(-1)
             for start, stop, into in places:
                 self._multiples(flat[start:stop], into)
 
@@ -102,15 +101,3 @@ class ShardedSums(SumsOnGrid):
             found[name] = own[start : start + after - first]
             start += after - first
         return found
-
-
-def _formed(sums: Mapping[str, Tensor], name: str) -> Tensor:
-    """The sum for a parameter. What fails but memory is said without its words, which may be of a row."""
-    try:
-        return sums[name]
-    except NOT_OF_A_ROW:
-        raise
-    except Exception:
-        raise PrivacyViolation(
-            f"the clipped sum for {name!r} could not be formed from what was measured, so the step is not released"
-        ) from None

@@ -38,7 +38,7 @@ class Owner:
 
     @property
     def runs_again(self) -> bool:
-        """Whether its rule runs the module again, which needs its weights."""
+        """Whether the layer rule runs the module's forward pass again, for which its weights must be there."""
         return self.rule.replays or issubclass(self.rule, Vectorised)
 
     @property

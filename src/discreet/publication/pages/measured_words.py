@@ -1,4 +1,4 @@
-"""What was measured, in words, for report and card: the checks of a build in groups, and canaries beside the bound."""
+"""The words of report and card for what was measured: checks of an audit by group, and the exposure of canaries."""
 
 from __future__ import annotations
 

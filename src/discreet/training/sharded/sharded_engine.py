@@ -8,7 +8,7 @@ alone. Rows with long numbers are taken one by one too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -26,7 +26,7 @@ from discreet.clipping.separation.copies import Twin
 from discreet.clipping.separation.examine import FEWEST
 from discreet.clipping.separation.memory import Memory
 from discreet.clipping.separation.watched import NOT_OF_A_ROW, one_by_one, sums_of_none
-from discreet.core.errors import UnsupportedModel
+from discreet.core.errors import PrivacyViolation, UnsupportedModel
 from discreet.distributed.gathered_layers import GatheredLayers
 from discreet.distributed.lockstep import Lockstep
 from discreet.training.preflight.engine_check import Preflight
@@ -55,6 +55,30 @@ class ShardedTwins(Twins):
         return self._twin
 
 
+class AfterPass(Mapping[str, Tensor]):
+    """Sums of a pass that is over, some of which are formed as they are asked for. What fails then, but for memory,
+    ends the run without its words, which may be of a row."""
+
+    def __init__(self, sums: Mapping[str, Tensor]) -> None:
+        self._sums = sums
+
+    def __getitem__(self, name: str) -> Tensor:
+        try:
+            return self._sums[name]
+        except NOT_OF_A_ROW:
+            raise
+        except Exception:
+            raise PrivacyViolation(
+                f"the clipped sum for {name!r} could not be formed from what was measured, so the step is not released"
+            ) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sums)
+
+    def __len__(self) -> int:
+        return len(self._sums)
+
+
 @dataclass(frozen=True, slots=True)
 class InStep:
     """An engine whose passes are taken in step; one that fails is brought to its end first, so that nobody waits."""
@@ -79,7 +103,7 @@ class InStep:
             self.lockstep.finish()
             raise
         self.lockstep.finish()
-        return found
+        return AfterPass(found)
 
 
 @dataclass(frozen=True, slots=True)
