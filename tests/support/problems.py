@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,9 @@ from discreet.randomness import TestStream
 from discreet.training import EngineOptions, PublicData, RunOptions, Trained, Training
 
 FEATURES, CLASSES = 4, 3
+
+DEVICE = os.environ.get("DISCREET_TEST_DEVICE", "cpu")
+"""Where the models of tiny trainings are; processes that a test starts read it anew."""
 
 PUBLIC_ROWS = 15
 """By so many rows at once `Remembering` knows that they are public."""
@@ -131,7 +135,7 @@ def in_records(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def tiny_training(folder: Path, **changes: Any) -> Training:
     """A training on blobs with a test stream; `changes` win, and stream=None takes the real one."""
-    model = changes.pop("model", None) or linear()
+    model = (changes.pop("model", None) or linear()).to(DEVICE)
     optimizer = changes.pop("optimizer", None) or torch.optim.SGD(
         [parameter for parameter in model.parameters() if parameter.requires_grad], lr=0.1
     )

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 import torch
-from problems import blobs, tiny_plan, tiny_training
+from problems import DEVICE, blobs, tiny_plan, tiny_training
 from torch import Tensor, nn
 
 from discreet.core.release import Release
@@ -175,7 +175,7 @@ def picky(folder: Path, shared: dict[str, Any]) -> Training:
     PickyLoss.largest, model = float("inf"), gpt()
     made = training(folder, shared, model=model, criterion=PickyLoss())
     with torch.no_grad():
-        PickyLoss.largest = 0.8 * float(model(texts()[0]).abs().max())
+        PickyLoss.largest = 0.8 * float(model(texts()[0].to(DEVICE)).abs().max())
     return made
 
 
@@ -287,7 +287,7 @@ def digest_of(case: Case, folder: Path, shared: dict[str, Any]) -> tuple[str, Tr
 
 def bytes_of(value: Tensor) -> bytes:
     """The bits of a tensor of any type."""
-    return value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return value.contiguous().reshape(-1).view(torch.uint8).cpu().numpy().tobytes()
 
 
 def main(folder: Path, names: list[str]) -> None:

@@ -112,7 +112,7 @@ def digest_of(case: Case, folder: Path, shared: dict[str, Any]) -> tuple[str, Tr
         real(release, parameters, *rest)
         steps[0] += 1
         for parameter in parameters.values():
-            found.update(parameter.detach().numpy().tobytes())
+            found.update(parameter.detach().cpu().numpy().tobytes())
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(step_module, "apply", noted)
