@@ -2,9 +2,10 @@
 
     python benchmarks/shared_kills.py --runs 60 [--seed 0] [--shard fully]
 
-The points are those of tests/support/killed_run.py: draw, add, send, noise, gather, and for the first process charge,
-charged, commit. A run counts as sound if it ends, is charged for all its steps and not less than before, no noise comes
-twice, no step is taken twice, and the folder verifies. The time that the other processes take to notice is shown.
+The points are those of tests/support/killed_run.py: draw, add, send, noise, gather, part, forced, and for the first
+process charge, charged, commit, index, removed. A run counts as sound if it ends, is charged for all its steps and not
+less than before, no noise comes twice, no step is taken twice, and the folder verifies. The time that the other
+processes take to notice is shown.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from forked import started  # noqa: E402
 from killed_run import POINTS, STEPS  # noqa: E402
 from test_shared_kills import charged, check_left, finish  # noqa: E402
 
-ONLY_FIRST = ("charge", "charged", "commit")
+ONLY_FIRST = ("charge", "charged", "commit", "index", "removed")
+WITH_SHARDS = ("part", "forced")
+"""Points that only the first process has, and where it has them alone without shards."""
 
 
 def main() -> None:
@@ -38,7 +41,8 @@ def main() -> None:
     unsound, slowest = [], 0.0
     for number in range(options.runs):
         point, step = generator.choice(POINTS), generator.randrange(STEPS)
-        rank, then = 0 if point in ONLY_FIRST else generator.randrange(3), generator.choice([1, 2, 4])
+        first = point in ONLY_FIRST or (point in WITH_SHARDS and options.shard == "replicate")
+        rank, then = 0 if first else generator.randrange(3), generator.choice([1, 2, 4])
         points[point] += 1
         with tempfile.TemporaryDirectory() as name:
             folder, start = Path(name), time.monotonic()

@@ -45,7 +45,7 @@ def interrupted(capsys: pytest.CaptureFixture[str], *options: str) -> None:
     assert err.startswith("discreet: stopped after step 10 of 60 (charged with it and lost: 40 more); ")
     assert "--resume out.run --finish" in err
     assert not Path("out").exists()
-    assert Path("out.run/checkpoint.pt").exists()
+    assert Path("out.run/checkpoint.json").exists()
 
 
 def charged(ledger: str = "out.run/ledger.sqlite") -> int:
@@ -85,7 +85,7 @@ def test_finish_publishes_what_there_is_under_the_whole_guarantee(capsys: pytest
     assert facts["public_test"].keys() == {"loss", "accuracy", "baseline accuracy"}
     assert run(["verify", "out"]) == 0
     assert not Path("out.run/key").exists()
-    assert not Path("out.run/checkpoint.pt").exists()
+    assert not Path("out.run/checkpoint.json").exists()
     capsys.readouterr()
     for options in ([], ["--finish"]):
         assert run(["train", "--resume", "out.run", *options]) == 2
@@ -120,7 +120,7 @@ def test_a_key_that_could_not_be_destroyed_is_destroyed_by_the_next_start(capsys
     assert run(["train", "--resume", "out.run"]) == 0
     assert "published before" in capsys.readouterr().out
     assert not Path("out.run/key").exists()
-    assert not Path("out.run/checkpoint.pt").exists()
+    assert not Path("out.run/checkpoint.json").exists()
     assert run(["verify", "out"]) == 0
 
 
@@ -184,7 +184,7 @@ def test_nonsense_cannot_be_resumed(case: str, options: list[str], capsys: pytes
 
 def test_a_resumed_run_whose_checkpoint_is_garbage_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     interrupted(capsys)
-    Path("out.run/checkpoint.pt").write_bytes(b"garbage")
+    Path("out.run/checkpoint.json").write_bytes(b"garbage")
     assert run(["train", "--resume", "out.run"]) == 2
     err = capsys.readouterr().err
     assert "checkpoint" in err

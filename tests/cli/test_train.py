@@ -33,7 +33,7 @@ def test_digits_end_to_end(capsys: pytest.CaptureFixture[str]) -> None:
         "README.md",
     }
     assert not Path("digits-private.run/key").exists()
-    assert not Path("digits-private.run/checkpoint.pt").exists()
+    assert not Path("digits-private.run/checkpoint.json").exists()
     assert run(["verify", "digits-private"]) == 0
     out, err = capsys.readouterr()
     assert err == ""

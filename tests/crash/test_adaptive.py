@@ -48,8 +48,8 @@ def test_without_a_crash(server: Server, tmp_path: Path) -> None:
         ("noise: after", 5, 0),
         ("noise: after", 7, 1),
         ("optimizer: after", 5, 2),
-        ("rename checkpoint.pt: before", 2, 0),
-        ("rename checkpoint.pt: after", 3, 0),
+        ("rename checkpoint.json: before", 2, 0),
+        ("rename checkpoint.json: after", 3, 0),
         ("publish: before", 1, 0),
     ],
 )

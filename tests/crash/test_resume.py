@@ -29,7 +29,7 @@ def restore(folder: Path, names: tuple[str, ...] | None = None) -> None:
         shutil.rmtree(folder / "run")
         shutil.copytree(folder / "backup", folder / "run")
         return
-    for old in (folder / "run").glob("ledger.sqlite*" if "ledger.sqlite" in names else "checkpoint.pt"):
+    for old in (folder / "run").glob("ledger.sqlite*" if "ledger.sqlite" in names else "checkpoint*"):
         old.unlink()
     for name in names:
         for file in (folder / "backup").glob(f"{name}*"):
@@ -41,7 +41,7 @@ def test_an_old_checkpoint_is_safe(server: Server, tmp_path: Path) -> None:
     assert server(tmp_path, fault=STOP)[0] == CRASH
     keep(tmp_path)
     assert server(tmp_path, resume=True, fault=("noise: before", 2))[0] == CRASH
-    restore(tmp_path, ("checkpoint.pt",))
+    restore(tmp_path, ("checkpoint",))
     assert server(tmp_path, resume=True)[0] == 0
     found = findings(tmp_path)
     assert found.faults == {}
@@ -50,7 +50,7 @@ def test_an_old_checkpoint_is_safe(server: Server, tmp_path: Path) -> None:
 
 def test_without_its_checkpoint_a_run_begins_from_its_first_model_and_pays_on(server: Server, tmp_path: Path) -> None:
     assert server(tmp_path, fault=STOP)[0] == CRASH
-    (tmp_path / "run" / "checkpoint.pt").unlink()
+    (tmp_path / "run" / "checkpoint.json").unlink()
     assert server(tmp_path, resume=True, publish=True)[0] == 0
     assert findings(tmp_path).faults == {}
     assert verify(tmp_path / "out").accepted
@@ -87,7 +87,7 @@ def test_what_the_claim_rests_on_may_not_change(
 ) -> None:
     assert server(tmp_path, fault=STOP)[0] == CRASH
     if not with_checkpoint:
-        (tmp_path / "run" / "checkpoint.pt").unlink()
+        (tmp_path / "run" / "checkpoint.json").unlink()
     before, released = findings(tmp_path).charged, journal(tmp_path)
     code, said = server(tmp_path, resume=True, **change)
     assert code == 1
@@ -128,7 +128,7 @@ def test_a_finished_run_charges_nothing_more(server: Server, tmp_path: Path) -> 
 def test_a_ledger_older_than_the_checkpoint_is_refused(server: Server, tmp_path: Path) -> None:
     assert server(tmp_path, fault=STOP)[0] == CRASH
     keep(tmp_path)
-    assert server(tmp_path, resume=True, fault=("rename checkpoint.pt: after", 2))[0] == CRASH
+    assert server(tmp_path, resume=True, fault=("rename checkpoint.json: after", 2))[0] == CRASH
     restore(tmp_path, ("ledger.sqlite",))
     released = journal(tmp_path)
     code, said = server(tmp_path, resume=True)

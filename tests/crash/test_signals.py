@@ -49,7 +49,7 @@ def interrupted(recipe: Path, number: signal.Signals) -> tuple[int, str]:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
     deadline = time.monotonic() + 60
-    while not Path("out.run/checkpoint.pt").exists():
+    while not Path("out.run/checkpoint.json").exists():
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline
         time.sleep(0.005)

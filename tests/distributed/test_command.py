@@ -55,7 +55,7 @@ def test_sigterm_stops_all_after_the_same_step_and_one_process_goes_on(tmp_path:
     steps = ("--set", "steps=4000", "--lanes", "4")
     running = command(tmp_path, "digits", *FAST, *steps, "--processes", "2", "--out", "model")
     deadline = time.monotonic() + 90
-    while not (tmp_path / "model.run" / "checkpoint.pt").exists():
+    while not (tmp_path / "model.run" / "checkpoint.json").exists():
         assert time.monotonic() < deadline
         time.sleep(0.2)
     running.send_signal(signal.SIGTERM)

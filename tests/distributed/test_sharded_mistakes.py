@@ -37,11 +37,16 @@ MET: dict[str, tuple[str, int]] = {
     "a_model_that_fails_in_one_process": ("", 4),
     "a_backward_pass_of_the_loop": ("got a gradient that was not released", 0),
     "a_step_after_the_result": ("put together for its result", 1),
+    "a_part_that_is_gone": ("no such file", 2),
+    "a_part_that_was_changed": ("was changed, cut, or is of another checkpoint", 2),
+    "a_part_that_cannot_be_written": ("failed with OSError", 4),
+    "a_run_folder_that_one_process_does_not_see": ("process 1 does not see the run folder", 0),
 }
 """What processes say, and how many steps were released before."""
 
 OWN = {
     "an_error_of_the_loop": "KeyError",
+    "a_part_that_cannot_be_written": "OSError",
     "memory_that_ends_in_a_pass": "MemoryError",
     "a_process_that_is_gone_in_a_pass": "gone",
 }

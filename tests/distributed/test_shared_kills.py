@@ -63,6 +63,8 @@ def check_noise(folder: Path) -> None:
         ("fully", ("gather", 3, 1), 2),
         ("fully", ("send", 4, 0), 4),
         ("fully", ("noise", 2, 2), 1),
+        ("fully", ("forced", 4, 1), 2),
+        ("fully", ("index", 4, 0), 3),
     ],
 )
 def test_a_killed_process_loses_nothing_that_was_charged(

@@ -12,8 +12,9 @@ import torch
 from power_commands import FAST
 
 from discreet.cli.app import run
+from discreet.distributed.ranks import Ranks
 from discreet.ledger import Ledger
-from discreet.training.run import checkpoint
+from discreet.training.run import checkpoint, checkpoint_files
 
 
 @pytest.mark.parametrize("left", ["nothing", "a file", "no ledger"])
@@ -22,25 +23,25 @@ def test_a_run_folder_that_goes_meanwhile_is_said_in_one_line(
 ) -> None:
     """It goes after the first charge and before a checkpoint."""
     monkeypatch.chdir(tmp_path)
-    real, folder = checkpoint.write_durably, tmp_path / "model.run"
+    real, folder = checkpoint_files.write_durably, tmp_path / "model.run"
 
-    def gone(path: Path, write: Any) -> None:
+    def gone(path: Path, write: Any, mode: int) -> None:
         if left == "no ledger":
-            real(path, write)
+            real(path, write, mode)
             for one in folder.glob("ledger.sqlite*"):
                 one.unlink()
             return
         shutil.rmtree(folder)
         if left == "a file":
             folder.write_text("another program's")
-        real(path, write)
+        real(path, write, mode)
 
-    monkeypatch.setattr(checkpoint, "write_durably", gone)
+    monkeypatch.setattr(checkpoint_files, "write_durably", gone)
     books = tmp_path / "team.sqlite"
     shared = ("--ledger", str(books), "--dataset-id", "digits") if left != "no ledger" else ()
     assert run(["train", "digits", *FAST, *shared, "--out", "model"]) == 2
     (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith("discreet: ")]
-    assert ("ledger.sqlite" if left == "no ledger" else "checkpoint.pt") in line
+    assert ("ledger.sqlite" if left == "no ledger" else "checkpoint-") in line
     assert not (tmp_path / "model").exists()
     if shared:
         ledger = Ledger(books, create=False)
@@ -60,13 +61,17 @@ class FullDisk(io.BytesIO):
         return super().write(content)
 
 
-def test_a_checkpoint_that_does_not_fit_is_an_error_of_the_disk(
+def test_a_checkpoint_that_does_not_fit_is_an_error_of_the_disk_and_the_last_one_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """torch says that it is an error of its own."""
-    with pytest.raises(RuntimeError):
-        torch.save({"model": torch.ones(1000)}, FullDisk())
-    monkeypatch.setattr(checkpoint, "write_durably", lambda path, write: write(FullDisk()))
-    kept = checkpoint.Checkpoint("run", 1, {"weight": torch.ones(1000)}, {}, None, ())
+    def kept(position: int) -> checkpoint.Checkpoint:
+        return checkpoint.Checkpoint("run", position, {"weight": torch.ones(1000)}, {}, None, ())
+
+    index = tmp_path / "checkpoint.json"
+    checkpoint.save_checkpoint(index, lambda: kept(1), Ranks(), shared_out=False)
+    monkeypatch.setattr(checkpoint_files, "write_durably", lambda path, write, mode: write(FullDisk()))
     with pytest.raises(OSError, match="No space left"):
-        checkpoint.save_checkpoint(tmp_path / "checkpoint.pt", kept)
+        checkpoint.save_checkpoint(index, lambda: kept(2), Ranks(), shared_out=False)
+    found = checkpoint_files.load_checkpoint(index)
+    assert found is not None
+    assert found.position == 1

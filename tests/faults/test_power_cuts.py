@@ -120,7 +120,7 @@ def test_a_draft_of_a_killed_process_goes_with_the_next_run(tmp_path: Path) -> N
     (draft,) = (path for path in tmp_path.iterdir() if ".draft" in path.name)
     assert draft.is_dir()
     assert not (tmp_path / "model").exists()
-    (tmp_path / "model.run" / "checkpoint.pt.draft").write_bytes(b"half")
+    (tmp_path / "model.run" / "checkpoint.json.draft").write_bytes(b"half")
     (tmp_path / ".model.draft-of-mine").write_text("no folder of this library")
     with inside(tmp_path):
         done("train", "--resume", "model.run")

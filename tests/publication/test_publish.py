@@ -77,13 +77,14 @@ def test_a_model_with_shared_weights_is_published(tmp_path: Path) -> None:
 
 def test_the_key_is_private_while_there_and_gone_afterwards(tmp_path: Path) -> None:
     trained = certified_run(tmp_path)
-    key, checkpoint = trained.secrets
-    assert (key.name, checkpoint.name) == ("key", "checkpoint.pt")
+    key, checkpoint, part = trained.secrets
+    assert (key.name, checkpoint.name, part.suffix) == ("key", "checkpoint.json", ".safetensors")
     assert key.stat().st_mode & 0o777 == 0o600
     assert checkpoint.exists()
     publish(trained, tmp_path / "out")
     assert not os.path.lexists(key)
     assert not os.path.lexists(checkpoint)
+    assert not os.path.lexists(part)
 
 
 def test_a_run_on_a_test_stream_is_refused(tmp_path: Path) -> None:

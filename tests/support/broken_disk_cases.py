@@ -135,7 +135,7 @@ def of_run(out: str, ledger: str, steps: int = STEPS) -> Callable[[Bench, Answer
         if (folder / "key").exists():
             gone = bench.run("train", "--resume", f"{out}.run")
             told(gone)
-            left = [one.name for one in (folder / "key", folder / "checkpoint.pt") if one.exists()]
+            left = [one.name for one in (folder / "key", *folder.glob("checkpoint*")) if one.exists()]
             assert not left, (left, gone)
 
     return check

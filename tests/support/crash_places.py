@@ -85,7 +85,6 @@ def record(path: Path) -> None:
 
 def instrument(fault: Fault) -> None:
     """Call `hit` at every boundary."""
-    import torch
     from sqlalchemy import Engine, event
 
     from discreet.ledger import Ledger
@@ -93,7 +92,7 @@ def instrument(fault: Fault) -> None:
     from discreet.sampling import AllocationSampler, IndividualSampler, PoissonSampler, ShuffleSampler
     from discreet.sampling.cyclic_poisson import Dealt
     from discreet.training import batch, step
-    from discreet.training.run import run_folder
+    from discreet.training.run import checkpoint_files, run_folder
 
     _HIT[0] = fault.hit
     doing = ["open"]
@@ -106,33 +105,43 @@ def instrument(fault: Fault) -> None:
     _around(step, "apply", "optimizer")
     _around(run_folder.RunFolder, "create", "folder")
     _around(publication, "_write_together", "publish")
-    _around(publication, "_destroy", "destroy", lambda secret: secret.name)
+    _around(publication, "_destroy", "destroy", called)
 
-    rename, unlink, save = os.replace, pathlib.Path.unlink, torch.save
+    rename, unlink, save = os.replace, pathlib.Path.unlink, checkpoint_files.write_durably
 
     def replace(source: Any, target: Any) -> None:
-        name = Path(target).name
+        name = called(Path(target))
         hit(f"rename {name}: before")
         rename(source, target)
         hit(f"rename {name}: after")
 
     def remove(path: Path, missing_ok: bool = False) -> None:
-        hit(f"unlink {path.name}: before")
+        hit(f"unlink {called(path)}: before")
         unlink(path, missing_ok=missing_ok)
 
-    def write(content: Any, file: Any) -> None:
+    def write(path: Path, content: Any, mode: int) -> None:
+        """A part of a checkpoint, or its index."""
         hit("checkpoint: before the draft")
         memory = io.BytesIO()
-        save(content, memory)
+        memory.write(content) if isinstance(content, bytes) else content(memory)
         data = memory.getvalue()
-        file.write(data[: len(data) // 2])
-        file.flush()
-        hit("checkpoint: half a draft")
-        file.write(data[len(data) // 2 :])
+
+        def halves(file: Any) -> None:
+            file.write(data[: len(data) // 2])
+            file.flush()
+            hit("checkpoint: half a draft")
+            file.write(data[len(data) // 2 :])
+
+        save(path, halves, mode)
 
     os.replace = replace  # type: ignore[assignment]
     pathlib.Path.unlink = remove  # type: ignore[method-assign]
-    torch.save = write  # type: ignore[assignment]
+    checkpoint_files.write_durably = write
+
+
+def called(path: Path) -> str:
+    """The name of a file; parts of checkpoints have another one each time."""
+    return "part" if path.match("checkpoint-*.safetensors") else path.name
 
 
 def _wrap_ledger(owner: Any, name: str, doing: list[str]) -> None:

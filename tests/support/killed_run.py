@@ -28,12 +28,14 @@ from discreet.distributed import ranks, whole_sums
 from discreet.ledger import Ledger
 from discreet.mechanism import gaussian
 from discreet.training.drawing import Draws
+from discreet.training.run import checkpoint, checkpoint_files
 
 RANK = int(os.environ.get("RANK", "0"))
 STEPS, LANES = 7, 12
-POINTS = ("draw", "add", "send", "noise", "gather", "charge", "charged", "commit")
-"""Places at which a process may die: the first process alone keeps the ledger. With shards, "gather" is within a pass
-over the model."""
+POINTS = ("draw", "add", "send", "noise", "gather", "charge", "charged", "commit", "part", "forced", "index", "removed")
+"""Places at which a process may die: the first process alone keeps the ledger, and the index of checkpoints. With
+shards, "gather" is within a pass over the model. Of a checkpoint: before its part and after it, before the index and
+after the parts that it does not name are removed."""
 
 
 def die() -> None:
@@ -78,6 +80,10 @@ def arm(point: str, step: int) -> None:
         "charge": (Ledger, "reserve", block, False),
         "charged": (Ledger, "reserve", block, True),
         "commit": (Ledger, "commit", block, False),
+        "part": (checkpoint, "write_part", block, False),
+        "forced": (checkpoint, "write_part", block, True),
+        "index": (checkpoint_files, "write_durably", lambda path, *_: block() and path.suffix == ".json", False),
+        "removed": (checkpoint_files, "remove_other_parts", block, True),
     }
     if point in places:
         owner, name, when, after = places[point]

@@ -21,7 +21,7 @@ from discreet.cli.app import run
 from discreet.core.errors import LedgerError
 from discreet.jobs.train import Job
 from discreet.ledger import Entry, Ledger
-from discreet.training.run.checkpoint import load_checkpoint
+from discreet.training.run.checkpoint_files import load_checkpoint
 from discreet.training.run.run_folder import RunFolder
 
 TOLD = (

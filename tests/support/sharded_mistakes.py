@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import sharded_runs
 import torch
+import torch.distributed as dist
 from sharded_runs import Breaking, gpt, texts
 from shared_mistakes import OTHER, RANK, main, run
 from torch import nn
@@ -25,6 +26,8 @@ from torch import nn
 from discreet.distributed.lanes import Lanes
 from discreet.distributed.weight_shards import WeightShards
 from discreet.training import Training
+from discreet.training.run import checkpoint
+from discreet.training.run.checkpoint_files import Part, load_checkpoint
 
 
 def training(folder: Path, **changes: Any) -> Training:
@@ -187,6 +190,58 @@ def a_step_after_the_result(folder: Path) -> None:
             step.add_all(one.criterion)
 
 
+def go_on_with(folder: Path, change: Callable[[Path], object]) -> None:
+    """Take two steps, and go on with their checkpoint after the first process has changed the part of the second."""
+    one = training(folder, plan=sharded_runs.plan().model_copy(update={"block": 2}))
+    with one.session() as session:
+        session.ready()
+        for _ in range(2):
+            with session.step() as step:
+                step.add_all(one.criterion)
+        one.save(session)
+    (part,) = one.folder.path.glob("checkpoint-*-1.safetensors")
+    dist.barrier()
+    if not OTHER:
+        change(part)
+    run(training(folder, plan=one.plan, resume=True, lanes=None))
+
+
+def a_part_that_is_gone(folder: Path) -> None:
+    go_on_with(folder, Path.unlink)
+
+
+def a_part_that_was_changed(folder: Path) -> None:
+    def change(part: Path) -> None:
+        content = bytearray(part.read_bytes())
+        content[-1] ^= 1
+        part.write_bytes(content)
+
+    go_on_with(folder, change)
+
+
+def a_part_that_cannot_be_written(folder: Path) -> None:
+    """The disk of one process is full when the second checkpoint is written; the first one stays."""
+    one, real = training(folder, plan=sharded_runs.plan().model_copy(update={"block": 2})), checkpoint.write_part
+
+    def full(path: Path, tensors: Any) -> Part:
+        if OTHER and path.name.startswith("checkpoint-4"):
+            raise OSError("no space left")
+        return real(path, tensors)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "write_part", full)
+        try:
+            one.run()
+        finally:
+            kept = load_checkpoint(one.folder.checkpoint)
+            assert kept is not None
+            assert kept.position == 2
+
+
+def a_run_folder_that_one_process_does_not_see(folder: Path) -> None:
+    run(training(folder / str(RANK)))
+
+
 MISTAKES: dict[str, Callable[[Path], None]] = {
     one.__name__: one
     for one in (
@@ -205,6 +260,10 @@ MISTAKES: dict[str, Callable[[Path], None]] = {
         a_model_that_fails_in_one_process,
         a_backward_pass_of_the_loop,
         a_step_after_the_result,
+        a_part_that_is_gone,
+        a_part_that_was_changed,
+        a_part_that_cannot_be_written,
+        a_run_folder_that_one_process_does_not_see,
     )
 }
 

@@ -17,11 +17,14 @@ from torch import Tensor, nn
 from discreet import BudgetExhausted
 from discreet.clipping import ENGINES
 from discreet.core.errors import Interrupted
+from discreet.distributed.ranks import Ranks
 from discreet.ledger import Budget, Ledger
 from discreet.randomness import NOISE_SAMPLERS, TestStream
 from discreet.training import RunOptions, Trained, Training
 from discreet.training import training as training_module
 from discreet.training.public import monitor as watch_module
+from discreet.training.run.checkpoint import read_checkpoint
+from discreet.training.run.checkpoint_files import load_checkpoint
 
 
 def test_nothing_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,28 +83,33 @@ def test_the_run_folder_holds_key_identity_ledger_checkpoint_and_what_it_is(tmp_
     trained = tiny_training(tmp_path).run()
     run = tmp_path / "run"
     names = {path.name for path in run.iterdir()}
-    needed = {"key", "run.json", "checkpoint.pt", "ledger.sqlite", ".gitignore", "README.md"}
+    (part,) = run.glob("checkpoint-*.safetensors")
+    needed = {"key", "run.json", "checkpoint.json", part.name, "ledger.sqlite", ".gitignore", "README.md"}
     assert needed <= names <= needed | {"ledger.sqlite-wal", "ledger.sqlite-shm"}
     assert run.stat().st_mode & 0o777 == 0o700
-    assert (run / "key").stat().st_mode & 0o777 == 0o600
-    assert trained.secrets == (run / "key", run / "checkpoint.pt")
+    assert {(run / name).stat().st_mode & 0o777 for name in ("key", "checkpoint.json", part.name)} == {0o600}
+    assert trained.secrets == (run / "key", run / "checkpoint.json", part)
     facts = json.loads((run / "run.json").read_text())
     assert facts == {"run": trained.entries[0].run, "ledger": str((run / "ledger.sqlite").resolve())}
 
 
 def test_a_checkpoint_holds_nothing_but_what_releases_made(tmp_path: Path) -> None:
     trained = tiny_training(tmp_path, model=WithPublicTensors(), public_test=blobs(9, seed=1)).run()
-    content = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
-    described = {"format", "run", "position", "model", "optimizer", "scheduler", "evaluations", "bought"}
+    index = tmp_path / "run" / "checkpoint.json"
+    facts = json.loads(index.read_text())
+    assert facts.keys() == {"format", "run", "position", "parts", "state", "sha256"}
+    described = {"model", "optimizer", "scheduler", "evaluations", "bought"}
     extras = {"progress", "best", "average", "clipping"}  # of adaptive runs, of those that keep the best or average
-    assert content.keys() == described | extras
-    assert all(not content[extra] for extra in extras)
-    assert content["position"] == 7
+    assert {key for key, _ in facts["state"]["dict"]} == described | extras
+    content = read_checkpoint(load_checkpoint(index), Ranks(), lambda _, tensor: tensor)
+    assert content is not None
+    assert not any((content.progress, content.best, content.average, content.clipping))
+    assert content.position == 7
     state = trained.model.state_dict()
-    assert content["model"].keys() == state.keys()
-    assert all(torch.equal(tensor, state[name]) for name, tensor in content["model"].items())
-    assert content["optimizer"].keys() == {"state", "param_groups"}
-    assert [set(metrics) for _, metrics in content["evaluations"]] == [{"loss", "accuracy"}] * len(trained.evaluations)
+    assert content.model.keys() == state.keys()
+    assert all(torch.equal(tensor, state[name]) for name, tensor in content.model.items())
+    assert content.optimizer.keys() == {"state", "param_groups"}
+    assert [set(one.metrics) for one in content.evaluations] == [{"loss", "accuracy"}] * len(trained.evaluations)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -109,7 +109,7 @@ class Job:
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{folder} is not the folder of a run of `discreet train`; name OUT.run") from None
         kept = RunFolder(folder)
-        published = finish_publishing(kept.run, (kept.key, kept.checkpoint), target)
+        published = finish_publishing(kept.run, kept.secrets, target)
         if not published:
             check_target(target)
         checked = validate(Recipe, recipe, str(folder / _FILE))

@@ -117,7 +117,8 @@ class Training:
         self._checked, self._where = found, where
         how = replace(how, name=self.engine.name)
         self.made_of = Ingredients(self.plan, model, criterion, optimizer, data, declared, how, geometry)
-        self.folder = RunFolder(Path(where.folder or f"discreet-runs/{secrets.token_hex(4)}"))
+        folder = where.folder or self.team.told("a new run folder", lambda: f"discreet-runs/{secrets.token_hex(4)}")
+        self.folder = RunFolder(Path(folder))
         self._kept = self.folder.individual if where.keep_spent else None
         filter_of(self.plan, len(self.data), self._kept)  # an error now, not after a charge
         self.watch = Watch(found.copy, declared, averaging, found.front, self.team)
@@ -151,7 +152,8 @@ class Training:
         """
         declared, changed = self._checked.declared, "was changed since this Training was made; make a new one"
         self.team.together("the start of a session", lambda: refuse_changed(self.model, declared, changed))
-        with begun(self.team, self._opened, self._start_attempt, self._for_others, self._follow) as attempt:
+        self.team.together("a look at what checkpoints keep", self._state.check)
+        with begun(self.team, self._opened, self._follow, self._start_attempt) as attempt:
             self.preflight.report()
             yield self.over(attempt.ledger, attempt.run, attempt.number, self._where.stream or attempt.stream)
 
@@ -256,8 +258,8 @@ class Training:
         changed."""
         self.team.together("a checkpoint", session.check)
         state = session.run, session.position, session.control.progress, self._shared_out.state()
-        write = partial(save_checkpoint, self.folder.checkpoint)
-        self.team.told("a checkpoint", lambda: write(self._state.checkpoint(*state)))
+        make, shared_out = partial(self._state.checkpoint, *state), self.team.sharded
+        save_checkpoint(self.folder.checkpoint, make, self.team.ranks, shared_out=shared_out)
 
     def result(self, session: Session) -> Trained:
         """The trained model of a session, for `publish`, even before its last step; refused if anything but releases
@@ -279,7 +281,7 @@ class Training:
             mechanism=self.mechanism,
             initial=self._checked.declared[0],
             final=state_digests(self.watch.published),
-            secrets=(self.folder.key, self.folder.checkpoint),
+            secrets=self.folder.secrets,
             evaluations=tuple(self.evaluations),
             bought=tuple(self.watch.bought),
             ended=ended,
@@ -298,23 +300,21 @@ class Training:
     def _start_attempt(self, opened: Opened) -> int:
         return opened.ledger.start_attempt(opened.run, self.plan.fingerprint(), self.mechanism.as_dict())
 
-    def _for_others(self) -> tuple[int | None, bytes]:
-        """What the other processes of a run have to know of the one that opened it."""
-        path = self.folder.checkpoint
-        return self.engine.float_bits, path.read_bytes() if self._where.resume and path.exists() else b""
-
-    def _follow(self, float_bits: int | None, checkpoint: bytes) -> None:
-        """Go on from the state of the process that opened the run."""
-        self.engine = replace(self.engine, float_bits=float_bits)
-        if checkpoint:
-            self._state.restore(read_checkpoint(checkpoint, self.folder.checkpoint))
+    def _follow(self, run: Opened | None) -> None:
+        """Go on, in every process, from the state of the run that the first has opened."""
+        bits = self.team.told("the float slack", lambda: self.engine.float_bits)
+        self.engine = replace(self.engine, float_bits=bits)
+        self._shared_out.check_folder(self.folder)
+        index = None if run is None else run.checkpoint
+        checkpoint = read_checkpoint(index, self.team.ranks, self._shared_out.kept)
+        if checkpoint is not None:
+            load = self._shared_out.load_optimizer
+            self.team.together("the state of the run", lambda: self._state.restore(checkpoint, load))
 
     @contextmanager
     def _opened(self) -> Iterator[Opened]:
-        """The run, new or resumed from its last checkpoint."""
-        with opened(self.folder, self.plan, self._where, self.noise.name, self._checked.beside) as (run, checkpoint):
+        """The run, new or resumed."""
+        with opened(self.folder, self.plan, self._where, self.noise.name, self._checked.beside) as run:
             if self._where.resume:
                 self.engine = with_slack_of(self.engine, run.ledger.entries(run.run))
-            if checkpoint is not None:
-                self._state.restore(checkpoint)
             yield run

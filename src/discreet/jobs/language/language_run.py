@@ -92,7 +92,7 @@ class LanguageJob:
         target = out or Path(f"{Path(name).stem}-private")
         made = cls(Path(name), replace(facts, task=task.name), table, budget, Settings.of(settings), target, about)
         kept = RunFolder(made.folder)
-        if resume and finish_publishing(kept.run, (kept.key, kept.checkpoint), target):
+        if resume and finish_publishing(kept.run, kept.secrets, target):
             return replace(made, published=True)
         check_target(target)
         return made

@@ -14,7 +14,6 @@ from discreet.randomness import Stream, SystemStream, attempt_key
 from discreet.training.public.extra_rows import PublicSource, check_declared, keep_declared
 from discreet.training.run.answered_queries import check_answered
 from discreet.training.run.charges import Charges
-from discreet.training.run.checkpoint import Checkpoint
 from discreet.training.run.opening import Opened, record_of, resumed, started
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
@@ -33,20 +32,20 @@ class Attempt:
 @contextmanager
 def opened(
     folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions, noise: str, beside: PublicSource | None
-) -> Iterator[tuple[Opened, Checkpoint | None]]:
-    """The run in the folder, new or resumed, and its last checkpoint. `beside`: public rows that join every step; they
-    must be those that the run began with."""
+) -> Iterator[Opened]:
+    """The run in the folder, new or resumed. `beside`: public rows that join every step; they must be those that the
+    run began with."""
     if not options.resume:
         check_answered(plan, (), noise)
         with started(folder, plan, options) as run:
             keep_declared(folder.path, beside)
-            yield run, None
+            yield run
         return
-    with resumed(folder) as (run, checkpoint):
+    with resumed(folder) as run:
         record = run.ledger.entries(run.run)
         check_answered(plan, record, noise)
         check_declared(folder.path, beside, record)
-        yield run, checkpoint
+        yield run
 
 
 def record_for_all(team: Team, where: str, run: str, position: int) -> tuple[Entry, ...]:
@@ -59,31 +58,28 @@ def record_for_all(team: Team, where: str, run: str, position: int) -> tuple[Ent
 def begun(
     team: Team,
     opened: Callable[[], AbstractContextManager[Opened]],
+    follow: Callable[[Opened | None], None],
     start: Callable[[Opened], int],
-    state: Callable[[], tuple[int | None, bytes]],
-    follow: Callable[[int | None, bytes], None],
 ) -> Iterator[Attempt]:
-    """A new attempt of the run that `opened` opens in the first process, where `start` notes it in the ledger.
+    """A new attempt of the run that `opened` opens in the first process.
 
-    The other processes are told of it: `follow` takes what `state` is in the first, the float slack and the checkpoint.
-    They get the key of the attempt, and never that of the run.
+    There `start` notes it in the ledger, when all processes go on from the state of the run: `follow` takes it from the
+    first to the others, which have not opened the run. They get the key of the attempt, and never that of the run.
     """
     with ExitStack() as stack:
         stack.enter_context(team.open())
         kept: list[Opened] = []
 
-        def begin() -> list[object]:
+        def begin() -> str:
             kept.append(stack.enter_context(opened()))
-            return [kept[0].run, start(kept[0])]
+            return kept[0].run
 
-        run, number = team.told("the start of the run", begin)
+        run = team.told("the start of the run", begin)
+        follow(kept[0] if team.first else None)
+        number = team.told("the attempt", lambda: start(kept[0]))
         if team.lanes is None:
             yield Attempt(kept[0].ledger, run, number, SystemStream.start(kept[0].key, number))
             return
-        bits, checkpoint = state() if team.first else (None, b"")
-        bits = team.told("the float slack", lambda: bits)
-        checkpoint = team.ranks.bytes_from_first(checkpoint)
-        team.together("the state of the run", lambda: None if team.first else follow(bits, checkpoint))
         secret = attempt_key(kept[0].key, number) if team.first else None
         stream = SystemStream.shared(team.ranks.bytes_from_first(secret))
         ledger = kept[0].ledger if team.first else None

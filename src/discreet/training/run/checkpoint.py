@@ -1,28 +1,48 @@
 """Checkpoints: what a run has released so far, so that an interrupted run can go on.
 
-Everything in a checkpoint is post-processing of releases. The spent budget is in the ledger instead, so restoring an
-old checkpoint never lowers it.
+Everything in a checkpoint is post-processing of releases. What was spent is in the ledger instead, and so is the place
+at which a run goes on: after all charged steps, taken or not. No checkpoint, old or new, lowers what was charged, nor
+lets a charged step be taken again, nor gives noise for it a second time: each start of a run has a key of its own.
+
+**The order.** A block of steps is charged, durably, before anything is drawn for it; its releases follow; then comes a
+checkpoint. Every process that has a part of the state writes it to a file with a new name, durably, and tells the
+first its size and SHA-256. When the first has all of them, and sees all files, it puts the index that names them in the
+place of the last one, durably. Then it removes the files that the index does not name.
+
+**Killed anywhere,** one process or all, or the power cut:
+
+- before the index is in its place, the last checkpoint is as it was: no file of it was written to. The new files are
+  named by no index, and go with the next checkpoint or the next start.
+- when it is in its place, all that it names is on the disk, as each process has forced its file before it spoke.
+- the rename may be undone by a power cut until it was forced. No file of the last checkpoint is removed before.
+- so a checkpoint is the last one or the one before, whole. Its steps were charged before it was begun: one that is
+  ahead of the ledger shows that the ledger is an older copy, and ends the resumption (`opening.resumed`).
+
+**Resumed.** The first process reads the index and checks every file before the attempt is noted in the ledger, so
+before anything is charged or drawn; what it finds wrong is an error in all. Then it reads one tensor after the other
+and tells it to the others, of which each keeps what it needs. So any number of processes goes on.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
-from collections.abc import Mapping
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from discreet.core.disk import write_durably
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, PrivacyViolation
+from discreet.distributed.ranks import Ranks
+from discreet.training.run.checkpoint_files import Index, Part, part_name, write_index, write_part
+from discreet.training.run.state_json import NamedTensor, Shard, Way, decoded, encoded
 from discreet.training.run.trained import Bought, Evaluation
-
-_FORMAT = "discreet-checkpoint/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,93 +66,114 @@ class Checkpoint:
     bought: tuple[Bought, ...] = ()
     average: dict[str, Any] | None = None
 
-    def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: LRScheduler | None) -> None:
+    def restore(
+        self, model: nn.Module, load_optimizer: Callable[[dict[str, Any]], None], scheduler: LRScheduler | None
+    ) -> None:
         """Put the state back. The optimizer's settings come from the checkpoint too."""
-        try:
+        with fitting():
             model.load_state_dict(self.model)
-            optimizer.load_state_dict(self.optimizer)
+            load_optimizer(self.optimizer)
             if scheduler is not None and self.scheduler is not None:
                 scheduler.load_state_dict(self.scheduler)
-        except (RuntimeError, ValueError, KeyError) as error:
-            reason = " ".join(str(error).split())
-            raise InputError(f"the checkpoint does not fit this model or optimizer: {reason:.200}") from None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The state in plain values and tensors."""
+        return {
+            "model": self.model,
+            "optimizer": self.optimizer,
+            "scheduler": self.scheduler,
+            "evaluations": [[one.step, dict(one.metrics)] for one in self.evaluations],
+            "progress": self.progress,
+            "best": self.best,
+            "clipping": self.clipping,
+            "bought": [asdict(one) for one in self.bought],
+            "average": self.average,
+        }
+
+    @classmethod
+    def of(cls, run: str, position: int, state: dict[str, Any]) -> Checkpoint:
+        """The checkpoint whose `as_dict` is `state`."""
+        evaluations = tuple(Evaluation(step, metrics) for step, metrics in state.pop("evaluations"))
+        bought = tuple(Bought(**one) for one in state.pop("bought"))
+        return cls(run, position, evaluations=evaluations, bought=bought, **state)
 
 
-def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Replace the file at `path` atomically and durably: a crash leaves the old one or the new one, never a half."""
-    content = {
-        "format": _FORMAT,
-        "run": checkpoint.run,
-        "position": checkpoint.position,
-        "model": checkpoint.model,
-        "optimizer": checkpoint.optimizer,
-        "scheduler": checkpoint.scheduler,
-        "evaluations": [(evaluation.step, dict(evaluation.metrics)) for evaluation in checkpoint.evaluations],
-        "progress": checkpoint.progress,
-        "best": checkpoint.best,
-        "clipping": checkpoint.clipping,
-        "bought": [asdict(bought) for bought in checkpoint.bought],
-        "average": checkpoint.average,
-    }
-    write_durably(path, partial(_save, content))
-
-
-class _Kept:
-    """A file that keeps the error of a write: torch raises another in its place, which does not name the disk."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self.flush = file, file.flush
-        self.error: OSError | None = None
-
-    def write(self, content: bytes) -> int:
-        try:
-            return self._file.write(content)
-        except OSError as error:
-            self.error = error
-            raise
-
-
-def _save(content: Mapping[str, Any], file: IO[bytes]) -> None:
-    kept = _Kept(file)
+@contextmanager
+def fitting() -> Iterator[None]:
+    """Say that a checkpoint does not fit where a state cannot be loaded."""
     try:
-        torch.save(content, kept)  # type: ignore[arg-type]  # it needs nothing but write and flush
-    except RuntimeError:
-        if kept.error is None:
-            raise
-        raise kept.error from None
-
-
-def load_checkpoint(path: Path) -> Checkpoint | None:
-    """The checkpoint at `path`, or None if none was written yet."""
-    try:
-        return read_checkpoint(path.read_bytes(), path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InputError(
-            f"cannot read the checkpoint {path}: {error.strerror}; delete it to start from scratch"
-        ) from None
-
-
-def read_checkpoint(written: bytes, path: Path) -> Checkpoint:
-    """The checkpoint that was written to `path`. Tensors and plain values only, never code."""
-    try:
-        content = torch.load(io.BytesIO(written), map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
+        yield
+    except (RuntimeError, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"cannot read the checkpoint {path}: {reason:.200}; delete it to start from scratch") from None
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise InputError(f"{path} is not a checkpoint of this version; delete it to start from scratch")
-    return Checkpoint(
-        content["run"],
-        content["position"],
-        content["model"],
-        content["optimizer"],
-        content["scheduler"],
-        tuple(Evaluation(step, metrics) for step, metrics in content["evaluations"]),
-        content.get("progress"),
-        content.get("best"),
-        content.get("clipping"),
-        tuple(Bought(**bought) for bought in content.get("bought", ())),
-        content.get("average"),
+        raise InputError(f"the checkpoint does not fit this model or optimizer: {reason:.200}") from None
+
+
+def save_checkpoint(path: Path, make: Callable[[], Checkpoint], ranks: Ranks, *, shared_out: bool) -> None:
+    """Put the checkpoint that `make` gives in the place of that whose index is at `path`: a crash leaves one of the
+    two, whole. A conversation of all processes, of which the first alone writes unless the state is `shared_out`."""
+
+    def write() -> tuple[Written | None, str]:
+        if not (ranks.first or shared_out):
+            return None, ""
+        checkpoint = make()
+        tree, tensors = encoded(checkpoint.as_dict())
+        own = {name: one for name, one in tensors.items() if ranks.first or isinstance(one, Shard)}
+        part = write_part(path.with_name(part_name(f"{checkpoint.position}-{token}", ranks.rank)), own)
+        return Written(checkpoint, tree, part), _digest(checkpoint)
+
+    token = ranks.from_first("a checkpoint", lambda: secrets.token_hex(4))
+    written, digest = ranks.together("a part of a checkpoint", write)
+    told = ranks.all_facts("the parts of a checkpoint", None if written is None else [asdict(written.part), digest])
+    parts = [Part(**one[0]) for one in told if one is not None]
+
+    def finish() -> None:
+        assert written is not None  # by the first process
+        if any(one is not None and one[1] != digest for one in told):
+            raise PrivacyViolation(
+                "the processes of the run have states of different shapes; no checkpoint was written"
+            )
+        write_index(path, written.checkpoint.run, written.checkpoint.position, parts, written.tree)
+
+    ranks.from_first("the index of a checkpoint", finish)
+
+
+def read_checkpoint(index: Index | None, ranks: Ranks, keep: Callable[[Way, Tensor], Tensor]) -> Checkpoint | None:
+    """The checkpoint of the `index` that the first process has, in all of them; None if it has none. `keep` says what a
+    process keeps of each tensor. A conversation of all processes."""
+    told = ranks.from_first(
+        "the checkpoint", lambda: None if index is None else [index.run, index.position, index.state]
     )
+    if told is None:
+        return None
+    run, position, tree = told
+    with nullcontext() if index is None else index.open() as numbers:
+
+        def take(way: Way, one: NamedTensor) -> Tensor:
+            found = None if numbers is None else numbers(one.name).to(one.kept_type)
+            return keep(way, one.of(_in_all(found, one.kept_type, ranks)))
+
+        return Checkpoint.of(run, position, decoded(tree, take))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """A checkpoint of which this process has written its part, and its state as JSON."""
+
+    checkpoint: Checkpoint
+    tree: Any
+    part: Part
+
+
+def _in_all(numbers: Tensor | None, dtype: torch.dtype, ranks: Ranks) -> Tensor:
+    """The numbers that the first process has, in all of them."""
+    if ranks.size == 1:
+        assert numbers is not None
+        return numbers
+    content = ranks.bytes_from_first(None if numbers is None else numbers.view(torch.uint8).numpy().tobytes())
+    return torch.frombuffer(bytearray(content), dtype=dtype) if content else torch.empty(0, dtype=dtype)
+
+
+def _digest(checkpoint: Checkpoint) -> str:
+    """A digest of names, shapes and settings of what is shared out, which are the same in all processes."""
+    tree, _ = encoded([checkpoint.model, checkpoint.optimizer])
+    return hashlib.sha256(json.dumps(tree).encode()).hexdigest()

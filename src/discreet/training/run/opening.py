@@ -16,18 +16,20 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.ledger import Entry, Ledger
 from discreet.plan import AdaptivePlan, Plan
-from discreet.training.run.checkpoint import Checkpoint, load_checkpoint
+from discreet.training.run.checkpoint_files import Index, load_checkpoint, remove_other_parts
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open run. `key`: the key of its randomness. `run`: its name in the ledger."""
+    """An open run. `key`: the key of its randomness. `run`: its name in the ledger. `checkpoint`: its last one, if it
+    is resumed and has one."""
 
     key: bytes
     run: str
     ledger: Ledger
+    checkpoint: Index | None = None
 
 
 @contextmanager
@@ -80,8 +82,8 @@ def _check_priced(ledger: Ledger, dataset: str, before: Sequence[Event]) -> None
 
 
 @contextmanager
-def resumed(folder: RunFolder) -> Iterator[tuple[Opened, Checkpoint | None]]:
-    """The run in the folder, and its last checkpoint, if any. The checkpoint must not be ahead of the ledger."""
+def resumed(folder: RunFolder) -> Iterator[Opened]:
+    """The run in the folder, with its last checkpoint, if any. The checkpoint must not be ahead of the ledger."""
     refuse_several_processes()
     key, run, where = folder.recall()
     folder.remove_drafts()
@@ -95,7 +97,8 @@ def resumed(folder: RunFolder) -> Iterator[tuple[Opened, Checkpoint | None]]:
                 f"the checkpoint has {checkpoint.position} steps but the ledger {ledger.shown} charged {charged} for "
                 "the run: the ledger is an older copy; restore the newest one, nothing was released"
             )
-        yield Opened(key, run, ledger), checkpoint
+        remove_other_parts(folder.path, () if checkpoint is None else checkpoint.parts)
+        yield Opened(key, run, ledger, checkpoint)
     finally:
         ledger.close()
 

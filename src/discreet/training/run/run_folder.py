@@ -16,6 +16,7 @@ from discreet.core.errors import InputError
 from discreet.core.processes import refuse_several_processes
 from discreet.ledger.units_spent import FILE
 from discreet.randomness import load_key, new_run_key, save_key
+from discreet.training.run.checkpoint_files import parts_in
 
 _README = """\
 # Private: do not publish this folder
@@ -65,13 +66,18 @@ class RunFolder:
 
     @property
     def checkpoint(self) -> Path:
-        """The checkpoint: everything released so far."""
-        return self.path / "checkpoint.pt"
+        """The index of the checkpoint: everything released so far."""
+        return self.path / "checkpoint.json"
 
     @property
     def ledger(self) -> Path:
         """The ledger of a run that has its own."""
         return self.path / "ledger.sqlite"
+
+    @property
+    def secrets(self) -> tuple[Path, ...]:
+        """The files to destroy when the model is published: the key and the checkpoint."""
+        return self.key, self.checkpoint, *parts_in(self.path)
 
     @property
     def identity(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from discreet.training.clip_state import Clipping
 from discreet.training.control.controller import Progress
 from discreet.training.public.monitor import Watch
 from discreet.training.run.checkpoint import Checkpoint
+from discreet.training.run.state_json import encoded
 
 
 class SavedState:
@@ -37,7 +39,7 @@ class SavedState:
         whole: tuple[dict[str, Any], dict[str, Any]] | None = None,
     ) -> Checkpoint:
         """The state after `position` charged steps; `progress` of an adaptive run. `whole`: the states of model and
-        optimizer, if their parts lie in several processes."""
+        optimizer, if they are shared out."""
         scheduler = None if self._scheduler is None else self._scheduler.state_dict()
         states = *(whole or (self._model.state_dict(), self._optimizer.state_dict())), scheduler
         return Checkpoint(
@@ -49,9 +51,13 @@ class SavedState:
             **self._watch.kept(),
         )
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint."""
-        checkpoint.restore(self._model, self._optimizer, self._scheduler)
+    def check(self) -> None:
+        """`InputError` if a checkpoint could not keep the state, before anything is charged."""
+        encoded(self.checkpoint("", 0, None).as_dict())
+
+    def restore(self, checkpoint: Checkpoint, load_optimizer: Callable[[dict[str, Any]], None]) -> None:
+        """Go on from a checkpoint. `load_optimizer`: what takes the state of the optimizer."""
+        checkpoint.restore(self._model, load_optimizer, self._scheduler)
         self._watch.restore(checkpoint)
         self._clipping.load_state_dict(checkpoint.clipping or {})
         if checkpoint.progress is not None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from discreet.core.errors import InputError
-from discreet.distributed.weight_shards import WeightShards
+from discreet.distributed.weight_shards import Cut, WeightShards
+from discreet.training.run.state_json import Shard
 
 _NUMBER_BY_NUMBER = (
     *(torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad, torch.optim.RMSprop),
@@ -46,21 +47,24 @@ class OptimizerShards:
                     start, stop = shards.cuts[name].part(rank)
                     state = optimizer.state.pop(parameter)
                     optimizer.state[shards.pieces[name]] = {
-                        key: one.reshape(-1)[start:stop].clone() if _is_like(parameter, key, one) else one
+                        key: one.reshape(-1)[start:stop].clone() if is_like(parameter, key, one) else one
                         for key, one in state.items()
                     }
 
-    def state_dict(self, take: Callable[[str, Tensor], Tensor]) -> dict[str, Any]:
-        """The state with whole tensors, as that of an optimizer without shards. `take` makes of the part of a tensor,
-        which belongs to the parameter of that name, the whole: a conversation of all processes."""
+    def state_dict(self) -> dict[str, Any]:
+        """The state as that of an optimizer without shards, with what this process has of each tensor."""
         found = self._optimizer.state_dict()
-        flat = [name for known in self._names for name in known]
+        shapes = [self._shards.cuts[name].shape for known in self._names for name in known]
         states: dict[Any, Mapping[str, Any]] = found["state"]
-        whole = {
-            number: {key: take(flat[number], one) if _is_cut(one) else one for key, one in state.items()}
+        shared = {
+            number: {key: Shard(one, shapes[number]) if _is_cut(one) else one for key, one in state.items()}
             for number, state in states.items()
         }
-        return {**found, "state": whole}
+        return {**found, "state": shared}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state of which `own_state` has kept what this process needs."""
+        self._optimizer.load_state_dict(state)
 
     def settings(self) -> list[dict[str, str]]:
         """The settings of its groups, which are the same in all processes."""
@@ -76,7 +80,16 @@ class OptimizerShards:
             group["params"] = held
 
 
-def _is_like(parameter: Tensor, key: str, value: object) -> bool:
+def own_state(optimizer: torch.optim.Optimizer, number: int, key: str, whole: Tensor, rank: int, size: int) -> Tensor:
+    """What a process of so many keeps of a state of parameter `number` of the optimizer, before it is shared out."""
+    parameter = [one for group in optimizer.param_groups for one in group["params"]][number]
+    if not is_like(parameter, key, whole):
+        return whole
+    start, stop = Cut.of(parameter, size).part(rank)
+    return whole.reshape(-1)[start:stop].clone()
+
+
+def is_like(parameter: Tensor, key: str, value: object) -> bool:
     """Whether a state has a number for each of the parameter's; a parameter may be a single number itself."""
     return isinstance(value, Tensor) and value.shape == parameter.shape and key not in _COUNTERS
 

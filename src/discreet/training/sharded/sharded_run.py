@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -28,7 +29,10 @@ from discreet.training.checklist import Checked
 from discreet.training.guard import Guard
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.public.public_data import PublicData
-from discreet.training.sharded.optimizer_shards import OptimizerShards, check_number_by_number
+from discreet.training.run.checkpoint import fitting
+from discreet.training.run.run_folder import RunFolder
+from discreet.training.run.state_json import Shard, Way
+from discreet.training.sharded.optimizer_shards import OptimizerShards, check_number_by_number, own_state
 from discreet.training.sharded.sharded_engine import InStep, ShardedProbe, refuse_unproved, sharded_engine
 from discreet.training.step import Run
 
@@ -87,6 +91,7 @@ class ShardedRun:
         self._team, self._model = team, model
         self._optimizer = optimizer
         self._shards: WeightShards | None = None
+        self._loaded: dict[str, Any] | None = None
 
     def begin(
         self,
@@ -107,6 +112,7 @@ class ShardedRun:
         team.agree("order of weights in the model or the optimizer", *self._order())
         shards = self._shards = WeightShards(self._model, team.ranks)
         self._cut = OptimizerShards(self._optimizer, self._model, shards, team.ranks.rank)
+        team.together("the state of the optimizer", self._load)
         lockstep = self._lockstep = team.lockstep = Lockstep(shards, team)
         team.settings = self._settings
         engine, plain, check = sharded_engine(checked.preflight, options, lockstep)
@@ -126,16 +132,42 @@ class ShardedRun:
         )
         return run, replace(checked, preflight=replace(checked.preflight, engine=engine, plain=None))
 
+    def check_folder(self, folder: RunFolder) -> None:
+        """`InputError` in all processes of a run that is sharded, unless all see its folder."""
+        if not self._team.sharded:
+            return
+        names = self._team.ranks.all_facts("a look at the run folder", folder.run)
+        unseen = next((rank for rank, one in enumerate(names) if one != names[0]), None)
+        if unseen is not None:
+            raise InputError(
+                f"process {unseen} does not see the run folder {folder.path}, in which each process keeps its part of "
+                'the checkpoints with shard="fully"; name one that all of them see. Nothing was charged'
+            )
+
+    def kept(self, way: Way, whole: Tensor) -> Tensor:
+        """What this process keeps of a tensor of a checkpoint."""
+        if not self._team.sharded or way[:2] != ("optimizer", "state"):
+            return whole
+        ranks = self._team.ranks
+        return own_state(self._optimizer, int(str(way[2])), str(way[3]), whole, ranks.rank, ranks.size)
+
+    def load_optimizer(self, state: dict[str, Any]) -> None:
+        """Let the optimizer go on from the state of a checkpoint: now, or when it is shared out."""
+        if self._team.sharded:
+            self._loaded = state
+        else:
+            self._optimizer.load_state_dict(state)
+
     def state(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The state dictionaries of model and optimizer, whole, in the first process, whatever it is in others; None
-        before the weights were shared out. A conversation of all processes."""
+        """The state dictionaries of model and optimizer, with what this process has of each tensor; None before the
+        weights were shared out."""
         shards = self._shards
         if shards is None:
             return None
         state, names = self._model.state_dict(), self._names()
-        whole = {name: self._kept(name, part) for name, part in shards.own.items()}
-        model = {key: whole[names[key]] if key in names else one for key, one in state.items()}
-        return model, self._cut.state_dict(self._kept)
+        own = {name: Shard(part, shards.cuts[name].shape) for name, part in shards.own.items()}
+        model = OrderedDict((key, own[names[key]] if key in names else one) for key, one in state.items())
+        return model, self._cut.state_dict()
 
     def end(self) -> None:
         """Put the weights together again, in every process. No step can be taken after it."""
@@ -147,10 +179,11 @@ class ShardedRun:
         self._lockstep.close()
         self._shards = None
 
-    def _kept(self, name: str, part: Tensor) -> Tensor:
-        assert self._shards is not None
-        whole = self._shards.whole({name: part})[name]
-        return whole if self._team.first else part
+    def _load(self) -> None:
+        if self._loaded is not None:
+            with fitting():
+                self._cut.load_state_dict(self._loaded)
+            self._loaded = None
 
     def _names(self) -> dict[str, str]:
         """The name under which each parameter is shared out, by all of its names."""

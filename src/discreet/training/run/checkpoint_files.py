@@ -1,0 +1,225 @@
+"""The files of a checkpoint: parts with tensors, and an index, without which there is no checkpoint.
+
+A part is a safetensors file that one process has written. The index, in JSON, names the parts with their sizes and
+SHA-256, and holds everything that is no tensor. Tensors that several processes share out are in several parts: what
+these have, one after the other, is the tensor, so any number of processes can read it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from discreet.core.disk import write_durably
+from discreet.core.errors import InputError
+from discreet.training.run.state_json import Shard, numbers_of
+
+_FORMAT = "discreet-checkpoint/2"
+_PREFIX, _PART, _FORMER = "checkpoint-", "checkpoint-*.safetensors", "checkpoint.pt"
+
+_ADVICE = "restore it from a copy, or delete {} to go on from the first model"
+
+_TYPES: Mapping[torch.dtype, str] = {
+    torch.bool: "BOOL",
+    torch.uint8: "U8",
+    torch.int8: "I8",
+    torch.int16: "I16",
+    torch.uint16: "U16",
+    torch.int32: "I32",
+    torch.uint32: "U32",
+    torch.int64: "I64",
+    torch.uint64: "U64",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.float8_e5m2: "F8_E5M2",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.float32: "F32",
+    torch.float64: "F64",
+}
+"""Types of numbers, as safetensors calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of tensors: its name, its size in bytes, its SHA-256."""
+
+    file: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A checkpoint on the disk: the state of `run` after `position` charged steps, whose tensors are in `parts`."""
+
+    path: Path
+    run: str
+    position: int
+    parts: tuple[Part, ...]
+    state: Any
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[str], Tensor]]:
+        """What gives the numbers of a tensor in a row; none if no part has it."""
+        with ExitStack() as stack:
+            paths = [self.path.with_name(part.file) for part in self.parts]
+            files = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
+            held = [set(file.keys()) for file in files]
+
+            def numbers(name: str) -> Tensor:
+                found = [file.get_tensor(name) for file, names in zip(files, held, strict=True) if name in names]
+                return torch.cat(found) if found else torch.empty(0)
+
+            yield numbers
+
+
+def parts_in(folder: Path) -> tuple[Path, ...]:
+    """The parts of checkpoints in a folder, whole or not."""
+    return tuple(sorted(folder.glob(_PART)))
+
+
+def part_name(checkpoint: str, rank: int) -> str:
+    """The name of the file that a process writes for the checkpoint of this name."""
+    return f"{_PREFIX}{checkpoint}-{rank}.safetensors"
+
+
+def write_part(path: Path, tensors: Mapping[str, Tensor | Shard]) -> Part:
+    """Write a part, durably and for its owner alone, one tensor after the other.
+
+    `InputError` for a type of numbers that the format has not.
+    """
+    head, sizes = _head(tensors)
+    digest = hashlib.sha256()
+
+    def write(file: IO[bytes]) -> None:
+        contents: Iterator[bytes | memoryview] = itertools.chain([head], (_bytes_of(tensors[name]) for name in sizes))
+        for content in contents:
+            digest.update(content)
+            file.write(content)
+
+    write_durably(path, write, 0o600)
+    return Part(path.name, len(head) + sum(sizes.values()), digest.hexdigest())
+
+
+def write_index(path: Path, run: str, position: int, parts: Sequence[Part], state: Any) -> None:
+    """Put an index in the place of the last one, durably, when all of its parts can be seen; then remove other parts.
+
+    `InputError` if this process does not see a part that another one has written.
+    """
+    for part in parts:
+        found = path.with_name(part.file)
+        if not found.exists() or found.stat().st_size != part.size:
+            raise InputError(
+                f"{found} was written by another process, but is not seen by the first; with weights that are shared "
+                "out, the run folder must lie where all processes see it. Nothing but this checkpoint is lost"
+            )
+    facts = {"format": _FORMAT, "run": run, "position": position, "parts": [asdict(part) for part in parts]}
+    content = facts | {"state": state}
+    write_durably(path, json.dumps(content | {"sha256": _digest(content)}).encode() + b"\n", 0o600)
+    remove_other_parts(path.parent, parts)
+
+
+def remove_other_parts(folder: Path, parts: Sequence[Part]) -> None:
+    """Remove parts that no index names any more, or that were written for one that never came."""
+    kept = {part.file for part in parts}
+    for path in parts_in(folder):
+        if path.name not in kept:
+            with suppress(OSError):  # it is in nobody's way
+                path.unlink(missing_ok=True)
+
+
+def load_checkpoint(path: Path) -> Index | None:
+    """The checkpoint whose index is at `path`, or None if none was finished yet.
+
+    `InputError` unless every part is there, with the size and the SHA-256 that the index says.
+    """
+    try:
+        written = path.read_bytes()
+    except FileNotFoundError:
+        former = path.with_name(_FORMER)
+        if former.exists():
+            raise InputError(
+                f"{former} is a checkpoint of an earlier version; resume the run with that version, or delete the file "
+                "to go on from the first model"
+            ) from None
+        return None
+    except OSError as error:
+        raise _damaged(path, str(error.strerror), path) from None
+    index = _read(path, written)
+    for part in index.parts:
+        _check(path, part)
+    return index
+
+
+def _read(path: Path, written: bytes) -> Index:
+    try:
+        content = json.loads(written)
+        digest = content.pop("sha256")
+        if content["format"] != _FORMAT:
+            raise InputError(f"{path} is not a checkpoint of this version; {_ADVICE.format(path.name)}")
+        if digest != _digest(content):
+            raise ValueError("its own SHA-256 is another one")
+        parts = tuple(Part(**one) for one in content["parts"])
+        return Index(path, content["run"], content["position"], parts, content["state"])
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(path, f"it was changed or cut ({error})", path) from None
+
+
+def _check(index: Path, part: Part) -> None:
+    path = index.with_name(part.file)
+    try:
+        with path.open("rb") as file:
+            if path.stat().st_size != part.size or hashlib.file_digest(file, "sha256").hexdigest() != part.sha256:
+                raise _damaged(path, "it was changed, cut, or is of another checkpoint", index)
+        with safe_open(path, framework="pt"):
+            pass
+    except FileNotFoundError:
+        raise _damaged(path, "there is no such file", index) from None
+    except (OSError, SafetensorError) as error:
+        raise _damaged(path, str(error), index) from None
+
+
+def _damaged(path: Path, reason: str, index: Path) -> InputError:
+    return InputError(f"cannot read {path} of the checkpoint: {reason:.200}; {_ADVICE.format(index.name)}")
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _head(tensors: Mapping[str, Tensor | Shard]) -> tuple[bytes, dict[str, int]]:
+    """The beginning of a file of tensors, and their sizes in bytes in its order: wide numbers first, so that all lie at
+    multiples of their width."""
+    facts, sizes, end = {}, {}, 0
+    owned = {name: one.own if isinstance(one, Shard) else one for name, one in tensors.items()}
+    for name in sorted(owned, key=lambda name: -_kept(owned[name])[0].itemsize):
+        dtype, count = _kept(owned[name])
+        if dtype not in _TYPES:
+            raise InputError(f"{name} has numbers of type {dtype}, which a checkpoint cannot keep")
+        sizes[name] = count * dtype.itemsize
+        facts[name] = {"dtype": _TYPES[dtype], "shape": [count], "data_offsets": [end, end + sizes[name]]}
+        end += sizes[name]
+    head = json.dumps(facts, separators=(",", ":")).encode()
+    head += b" " * (-len(head) % 8)
+    return len(head).to_bytes(8, "little") + head, sizes
+
+
+def _kept(value: Tensor) -> tuple[torch.dtype, int]:
+    """The type of the numbers that are kept of a tensor, and how many they are."""
+    return (value.dtype.to_real(), 2 * value.numel()) if value.is_complex() else (value.dtype, value.numel())
+
+
+def _bytes_of(value: Tensor | Shard) -> memoryview:
+    return numbers_of(value).view(torch.uint8).numpy().data

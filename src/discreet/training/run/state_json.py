@@ -1,0 +1,166 @@
+"""States of models and optimizers as JSON and named tensors: values, never code.
+
+What `state_dict` returns is made of numbers, text, tensors, and lists, tuples and dictionaries of them. All but tensors
+becomes JSON, in which an object says the kind of what JSON has no word for: `{"tuple": [1, 2]}`. A tensor becomes its
+name, which is the way to it, its type and its shape.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from discreet.core.errors import InputError
+
+Way = tuple[object, ...]
+"""The keys that lead to a value, from the outermost."""
+
+_MAPPINGS: Mapping[str, type[dict[Any, Any]]] = {one.__name__: one for one in (dict, OrderedDict, Counter)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shard:
+    """What this process has of a tensor of this `shape`: numbers in a row. Those of all processes, one after the other,
+    are the tensor."""
+
+    own: Tensor
+    shape: torch.Size
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTensor:
+    """A tensor as JSON describes it. `strides`: where it did not lie in memory row by row."""
+
+    name: str
+    dtype: torch.dtype
+    shape: torch.Size
+    strides: tuple[int, ...] | None = None
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any]) -> NamedTensor:
+        """The description that `as_dict` wrote."""
+        strides = facts.get("strides")
+        dtype = getattr(torch, facts["dtype"])
+        return cls(facts["tensor"], dtype, torch.Size(facts["shape"]), None if strides is None else tuple(strides))
+
+    def as_dict(self) -> dict[str, object]:
+        """The description as JSON."""
+        facts: dict[str, object] = {
+            "tensor": self.name,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "shape": list(self.shape),
+        }
+        return facts if self.strides is None else facts | {"strides": list(self.strides)}
+
+    @property
+    def kept_type(self) -> torch.dtype:
+        """The type of the numbers that are kept: complex ones are two real ones."""
+        return self.dtype.to_real() if self.dtype.is_complex else self.dtype
+
+    def of(self, numbers: Tensor) -> Tensor:
+        """The tensor, of its kept `numbers` in a row. `InputError` if there are more or fewer than its shape needs."""
+        found = torch.view_as_complex(numbers.reshape(-1, 2)) if self.dtype.is_complex else numbers
+        if found.numel() != self.shape.numel():
+            raise InputError(f"the checkpoint has {found.numel()} numbers of {self.name}, not {self.shape.numel()}")
+        found = found.reshape(self.shape)
+        return found if self.strides is None else _strided(found, self.strides)
+
+
+def numbers_of(value: Tensor | Shard) -> Tensor:
+    """The numbers of a tensor that are kept, in a row, in the memory of the host."""
+    own = (value.own if isinstance(value, Shard) else value).detach()
+    return (torch.view_as_real(own.resolve_conj()) if own.is_complex() else own).contiguous().reshape(-1).cpu()
+
+
+def encoded(state: object) -> tuple[Any, dict[str, Tensor | Shard]]:
+    """A state as JSON, and its tensors by name. A tensor that stands in two places is named once.
+
+    `InputError` for a value that is neither number nor text nor made of them.
+    """
+    encoder = _Encoder()
+    return encoder.encode(state, ()), encoder.tensors
+
+
+class _Encoder:
+    def __init__(self) -> None:
+        self.tensors: dict[str, Tensor | Shard] = {}
+        self._named: dict[object, str] = {}
+
+    def encode(self, value: Any, way: Way) -> Any:
+        kind = type(value)
+        if value is None or kind in (bool, int, str):
+            return value
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else {"float": str(float(value))}
+        if kind in (list, tuple):
+            inside = [self.encode(one, (*way, place)) for place, one in enumerate(value)]
+            return inside if kind is list else {"tuple": inside}
+        if kind in _MAPPINGS.values():
+            pairs = [[self.encode(key, way), self.encode(one, (*way, key))] for key, one in value.items()]
+            more = getattr(value, "_metadata", None)  # versions of modules, which torch keeps beside a state
+            return {kind.__name__: pairs} | ({} if more is None else {"metadata": self.encode(more, way)})
+        if isinstance(value, Tensor | Shard):
+            return self._tensor(value, way)
+        raise InputError(
+            f"{_words(way)} is a {kind.__name__}, which a checkpoint cannot keep: a state is made of numbers, text, "
+            "tensors, and lists, tuples and dictionaries of them"
+        )
+
+    def _tensor(self, value: Tensor | Shard, way: Way) -> dict[str, object]:
+        one = value.own if isinstance(value, Shard) else value
+        if one.layout is not torch.strided or one.is_quantized:
+            raise InputError(f"{_words(way)} is sparse or quantized, which a checkpoint cannot keep")
+        strides = None
+        if isinstance(value, Tensor) and not value.is_contiguous():
+            strides = torch.empty_like(value, device="meta").stride()
+        name = self._named.get(_identity(value)) or self._new(value, _words(way))
+        return NamedTensor(name, one.dtype, value.shape, strides).as_dict()
+
+    def _new(self, value: Tensor | Shard, words: str) -> str:
+        name = words if words not in self.tensors else f"{words} ({len(self.tensors)})"
+        self.tensors[name] = value
+        self._named[_identity(value)] = name
+        return name
+
+
+def decoded(tree: Any, take: Callable[[Way, NamedTensor], Tensor], way: Way = ()) -> Any:
+    """The state that was written as `tree`. `take` gives each tensor, in the order of the tree."""
+    if isinstance(tree, list):
+        return [decoded(one, take, (*way, place)) for place, one in enumerate(tree)]
+    if not isinstance(tree, dict):
+        return tree
+    if "tensor" in tree:
+        return take(way, NamedTensor.read(tree))
+    if "float" in tree:
+        return float(tree["float"])
+    if "tuple" in tree:
+        return tuple(decoded(tree["tuple"], take, way))
+    kind = next(iter(tree))
+    found = _MAPPINGS[kind]()
+    for pair in tree[kind]:
+        key = decoded(pair[0], take, way)
+        found[key] = decoded(pair[1], take, (*way, key))
+    if "metadata" in tree:
+        found._metadata = decoded(tree["metadata"], take, way)  # type: ignore[attr-defined]
+    return found
+
+
+def _strided(value: Tensor, strides: tuple[int, ...]) -> Tensor:
+    return torch.empty_strided(value.shape, strides, dtype=value.dtype).copy_(value)
+
+
+def _identity(value: Tensor | Shard) -> object:
+    """The same for two tensors that are one."""
+    if isinstance(value, Shard) or value.numel() == 0:
+        return id(value)
+    return value.data_ptr(), value.dtype, value.shape, value.stride(), str(value.device)
+
+
+def _words(way: Way) -> str:
+    return ".".join(str(one) for one in way) or "the state"
