@@ -1,8 +1,9 @@
-"""Running something twice with the same random numbers."""
+"""The states of torch's generators: to run something twice with the same random numbers, and to see them drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -23,6 +24,20 @@ class Generators:
         torch.set_rng_state(first)
         for device, state in zip(self._devices, others, strict=True):
             torch.cuda.set_rng_state(state, device)
+
+    def renew(self) -> None:
+        """Remember the states of now."""
+        self._states = self._now()
+
+    def now(self) -> Generators:
+        """The states of now of the same generators."""
+        other = copy(self)
+        other.renew()
+        return other
+
+    def are_kept(self) -> bool:
+        """Whether the generators are in the states remembered."""
+        return all(torch.equal(one, now) for one, now in zip(self._states, self._now(), strict=True))
 
     def _now(self) -> list[Tensor]:
         return [torch.get_rng_state(), *(torch.cuda.get_rng_state(device) for device in self._devices)]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from discreet.clipping.replay import Generators
 from discreet.clipping.separation.memory import same_values
 from discreet.clipping.separation.program import Argument, Op, Program, Ref, Seen
 from discreet.clipping.separation.spans import Span, refs_in
@@ -36,10 +37,11 @@ class Pass:
         self.busy = self.back = self.validating = self.hooked = False
         self.modules: list[str] = []
         self.spans: list[Span] = []
-        self._generator = torch.get_rng_state()
         self._refs: dict[Key, Ref] = {}
         self._kept: list[tuple[Tensor, int]] = []
-        for name, tensor in state:
+        held = [*state]
+        self._generators = Generators([inputs, *(tensor for _, tensor in held)])
+        for name, tensor in held:
             self._note(tensor, Ref("state", name))
         self._note(inputs, Ref("input"))
 
@@ -112,7 +114,7 @@ class Pass:
                 self.fault("changes what is saved for the backward pass (saved_tensors_hooks)")
         returned = self._read(func, args) if func is _ITEM else func(*args, **kwargs)
         if not back and draws:
-            self._generator = torch.get_rng_state()
+            self._generators.renew()
         made = (returned,) if isinstance(returned, Tensor) else tree_leaves(returned)
         tensors = [one for one in made if isinstance(one, Tensor)]
         for part, tensor in enumerate(tensors):
@@ -136,7 +138,7 @@ class Pass:
         """A new pass with the record as it was when the module of `span` started."""
         other = Pass((), torch.empty(0), self.program.items[span.items :], False)
         other.program = Program(self.program.batch, self.program.ops[: span.start], self.program.kept[: span.kept])
-        other._refs = dict(span.refs)
+        other._refs, other._generators = dict(span.refs), self._generators.now()
         return other
 
     def give(self, tensors: Sequence[Tensor]) -> None:
@@ -151,8 +153,8 @@ class Pass:
                 self.fault(_WRITTEN)
 
     def look_at_generator(self) -> None:
-        """Note a fault if torch's generator is not in the state in which the last operator left it."""
-        if not torch.equal(self._generator, torch.get_rng_state()):
+        """Note a fault if a generator of torch is not in the state in which the last operator left it."""
+        if not self._generators.are_kept():
             self.fault("sets torch's generator")
 
     def derivative(self, returned: Any) -> Any:

@@ -45,10 +45,12 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Inside, `forward` and `backward` record here."""
+        """Inside, `forward` and `backward` record here. A backward pass stays in this thread: for tensors of a graphics
+        card torch would run it in another, where neither this recorder nor the caller of an operator is known."""
         token = _active.set(self)
         try:
-            yield
+            with torch.autograd.set_multithreading_enabled(False):
+                yield
         finally:
             _active.reset(token)
 
