@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from half_rules import SIZES, check_half_rule
 from sharded_runs import OfQueries, gpt, seeded, texts
 from shared_runs import deep
 from torch import Tensor, nn
@@ -90,3 +91,9 @@ def test_a_chunk_is_the_sum_of_its_rows(card: str, name: str, engine: str) -> No
     alone = [sums(engine, name, card, torch.float32, slice(row, row + 1)) for row in range(rows)]
     apart = (sums(engine, name, card, torch.float32) - torch.stack(alone).sum(0)).norm()
     assert apart <= 2 * (ENGINES[engine].error or 1e-6) * NORM * rows
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("way", SIZES)
+def test_half_precision_is_added_up_in_single_precision(card: str, way: str, kind: torch.dtype) -> None:
+    check_half_rule(way, card, kind)

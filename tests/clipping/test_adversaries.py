@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from discreet.clipping import ENGINES, Clip, weights
 from discreet.clipping.engines import bookkeeping
 from discreet.clipping.rules import base, linear, unit_rules
+from discreet.clipping.rules.products import gram
 
 NORMS = (1e-2, 1.0, 300.0)
 
@@ -143,6 +144,7 @@ def rounding_not_measured(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(bookkeeping, "with_rounding", as_it_is)
     patch.setattr(linear, "with_rounding", as_it_is)
+    patch.setattr(gram, "with_rounding", as_it_is)
 
 
 def rows_of_units_added_up(patch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from discreet.clipping import Clip
-from discreet.clipping.rules import Vectorised, base, embedding, linear, numbers, outer
+from discreet.clipping.rules import Vectorised, base, embedding, numbers
+from discreet.clipping.rules.products import gram, outer
 
 
 class InPlace(nn.Module):
@@ -116,7 +117,7 @@ def test_gram_matrices_below_the_range_of_their_type(name: str, engine: str) -> 
 
 
 def nothing_lost(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(linear, "_lost", lambda own, *_: torch.zeros_like(own, dtype=torch.float64))
+    patch.setattr(gram, "_lost", lambda own, *_: torch.zeros_like(own, dtype=torch.float64))
 
 
 def in_place() -> Batch:

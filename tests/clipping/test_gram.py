@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip
-from discreet.clipping.rules import base, linear
-from discreet.clipping.rules.linear import gram_and_rounding, gram_squares
+from discreet.clipping.rules import base
+from discreet.clipping.rules.products import gram
+from discreet.clipping.rules.products.gram import gram_and_rounding, gram_squares
 
-ROUNDED = linear._ROUNDED + 1e-4
+ROUNDED = gram._ROUNDED + 1e-4
 
 
 def exact(a: Tensor, g: Tensor) -> Tensor:
@@ -78,8 +79,8 @@ def moved(seed: int) -> float:
 def test_a_row_that_is_rounded_alike_contributes_no_more_than_the_clip_norm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without room for rounding, in the norm and in the sum, it contributes 0.2 % more."""
     assert all(0.98 < moved(seed) <= 1 + 1e-6 for seed in range(4))
-    monkeypatch.setattr(linear, "_rounding", lambda ours, _: torch.zeros_like(ours.trace))
-    monkeypatch.setattr(linear, "with_rounding", lambda squares, *_: squares)
+    monkeypatch.setattr(gram, "_rounding", lambda ours, _: torch.zeros_like(ours.trace))
+    monkeypatch.setattr(gram, "with_rounding", lambda squares, *_: squares)
     assert max(moved(seed) for seed in range(4)) > 1.001
 
 

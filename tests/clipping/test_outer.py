@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip
-from discreet.clipping.rules import outer
+from discreet.clipping.rules.products import outer
 
 SHAPES = st.tuples(st.integers(1, 70), st.integers(1, 20), st.integers(1, 20))
 

@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from discreet.clipping.clip import BIT, Clip
 from discreet.clipping.engines.engine import Engine
+from discreet.clipping.host_memory import on_host
 from discreet.core.array_types import Array
 from discreet.core.errors import PrivacyViolation
 from discreet.core.release import ClippedSum
@@ -17,7 +19,8 @@ from discreet.mechanism.grid import rounded
 
 
 class Accumulator:
-    """A float64 sum over chunks, with one more coordinate, `BIT`, if `bit`.
+    """A float64 sum over chunks, with one more coordinate, `BIT`, if `bit`. Chunks are added up on their device, and
+    their sum is brought to the host once.
 
     Without any chunk the sum is zero, which is released like any other sum.
     """
@@ -26,7 +29,7 @@ class Accumulator:
         self._shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
         if bit:
             self._shapes[BIT] = (1,)
-        self._totals: dict[str, Array] = {}
+        self._totals: dict[str, Tensor] = {}
         self._own: set[str] = set()  # names whose totals lie in memory made here; only such memory is written to
         self._handed_over = False
 
@@ -34,14 +37,13 @@ class Accumulator:
         """Add the clipped sums of one chunk, in float64. The sums of the first chunk are kept as they are and never
         written to, since autograd may have returned one tensor for several parameters."""
         for name in self._shapes:
-            part = sums[name].detach().cpu().numpy()
+            part = sums[name].detach()
             before = self._totals.get(name)
             if before is None:
                 self._totals[name] = part
-            elif name in self._own:
-                before += part
             else:
-                self._totals[name] = np.add(before, part, out=np.empty(before.shape), dtype=np.float64)
+                total = before if name in self._own else torch.empty_like(before, dtype=torch.float64)
+                self._totals[name] = _added(before, part, total)
                 self._own.add(name)
 
     @property
@@ -86,6 +88,15 @@ class Accumulator:
         """The total in memory that may be written to; in single precision as it is, since nothing writes to that."""
         if name not in self._totals:
             return np.zeros(shape)
-        total = self._totals[name]
-        as_given = name not in self._own and total.dtype != np.float32
+        own = name in self._own or self._totals[name].device.type != "cpu"
+        total = on_host(self._totals.pop(name)).numpy()
+        as_given = not own and total.dtype != np.float32
         return np.array(total, order="C") if as_given else np.asarray(total, order="C")
+
+
+def _added(one: Tensor, other: Tensor, out: Tensor) -> Tensor:
+    """`out`, overwritten with the sum in float64; it may be one of the two."""
+    if out.device.type == "cpu":  # one pass, where torch makes three of mixed types
+        np.add(one.numpy(), other.numpy(), out=out.numpy(), dtype=np.float64)
+        return out
+    return torch.add(one.double(), other, out=out)

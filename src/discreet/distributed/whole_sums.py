@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from discreet.clipping import BIT, Clip, Engine
+from discreet.clipping.host_memory import on_host
 from discreet.core.array_types import Array, IntArray
 from discreet.core.errors import PrivacyViolation
 from discreet.core.release import ClippedSum, Share
@@ -130,6 +131,13 @@ class SumsOnGrid:
             flat = flat.astype(np.float64, copy=False)
         self.unusable += compiled().add_multiples(flat, into, self._grid.fine, 2.0**_BITS)
 
+    def _multiples_there(self, values: Tensor, into: Tensor) -> None:
+        """The same on a graphics card, bit for bit."""
+        units = (values.double() / self._grid.fine).round_()
+        fits = units.abs() < 2.0**_BITS  # not so for NaN
+        into += torch.where(fits, units, 0.0).long()
+        self.unusable += int((~fits).sum())
+
     def _folded(self, own: IntArray) -> Array:
         """The sum of all processes on the grid of the step, in the memory of its multiples."""
         compiled().folded(own, self._grid.fold, self._grid.grid)
@@ -144,7 +152,7 @@ class WholeSums(SumsOnGrid):
         super().__init__(grid)
         self._ranks = ranks
         self._each = -(-self.size // ranks.size)
-        self._total: IntArray = np.zeros(self._each * ranks.size, np.int64)
+        self._total = torch.zeros(self._each * ranks.size, dtype=torch.int64)
         self._places: dict[str, slice] = {}
         start = 0
         for name, shape in grid.shapes.items():
@@ -152,19 +160,25 @@ class WholeSums(SumsOnGrid):
             start += math.prod(shape)
 
     def add(self, sums: Mapping[str, Tensor]) -> None:
-        """Add the clipped sums of one chunk, rounded to the fine grid."""
+        """Add the clipped sums of one chunk, rounded to the fine grid, on the device of the chunk."""
         if self._handed_over:
             raise PrivacyViolation("a chunk was added to the sum of a batch after it was handed over")
         for name, place in self._places.items():
-            self._multiples(sums[name], self._total[place])
+            values = sums[name].detach()
+            if self._total.device.type == "cpu" and values.device.type != "cpu":
+                self._total = self._total.to(values.device)
+            if self._total.device.type == "cpu":
+                self._multiples(values, self._total[place].numpy())
+            else:
+                self._multiples_there(values.reshape(-1).to(self._total.device), self._total[place])
 
     def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
         """The share of this process in the sum over all, on the grid, with the sensitivity of the whole. It can be
         taken once. All processes exchange their sums here."""
         self._hand_over()
         sensitivity = self.sensitivity(engine, clip, largest_batch)
-        share = self._ranks.added_share(torch.from_numpy(self._total), self._each).numpy()
-        self._total = np.zeros(0, np.int64)
+        share = self._ranks.added_share(on_host(self._total), self._each).numpy()
+        self._total = torch.zeros(0, dtype=torch.int64)
         start = min(self._ranks.rank * self._each, self.size)
         values = self._folded(share[: min(self._each, self.size - start)])
         parts = ((start, start + len(values)),)

@@ -7,6 +7,7 @@ from typing import Any
 from discreet.clipping.rules import RULES
 from discreet.clipping.rules.inner_linear import LinearParts, Part
 from discreet.clipping.rules.linear import LinearRule
+from discreet.clipping.rules.products.half import factors
 from discreet.core.extras import extra
 
 
@@ -16,6 +17,7 @@ class Conv1DRule(LinearParts):
     gradients."""
 
     names = ("weight", "bias")
+    kept = staticmethod(factors)
 
     def find(self) -> dict[str, Part]:
         turned = LinearRule.of(self.module, self.gradient, self.activation)

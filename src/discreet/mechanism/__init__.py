@@ -1,7 +1,7 @@
 """Mechanisms: from a bounded sum to a release that was paid for."""
 
 from discreet.mechanism.correlated import Chain
-from discreet.mechanism.gaussian import GRID_BITS, gathered, gaussian_release, grid_for, rescaled
+from discreet.mechanism.gaussian import GRID_BITS, divide, gathered, gaussian_release, grid_for, rescaled
 from discreet.mechanism.grid import LARGEST_MULTIPLE
 from discreet.mechanism.noise import NoiseAhead, drawing_ahead, noise_multiplier
 
@@ -10,6 +10,7 @@ __all__ = [
     "LARGEST_MULTIPLE",
     "Chain",
     "NoiseAhead",
+    "divide",
     "drawing_ahead",
     "gathered",
     "gaussian_release",

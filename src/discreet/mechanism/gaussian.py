@@ -9,18 +9,21 @@ the digits of a floating-point sum (Mironov 2012).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
-from discreet.core.array_types import Array
+from discreet.core.array_types import Array, IntArray
 from discreet.core.errors import PrivacyViolation
 from discreet.core.events import Event
 from discreet.core.release import ClippedSum, Receipt, Release, Share
 from discreet.mechanism.grid import compiled
 from discreet.mechanism.noise import NoiseAhead, draw_noise, noise_multiplier
 from discreet.randomness import RoundedSampler, Stream
+from discreet.randomness.blocks import in_blocks
 
 GRID_BITS = 30
 """The grid lies this many bits below the noise (at least 20, so that rounding is negligible beside the noise)."""
@@ -56,7 +59,7 @@ def gaussian_release(
         part = noise[start : start + values.size]
         start += values.size
         add = compiled().round_and_add_noise if values.dtype == np.float32 else compiled().add_noise
-        if add(values.reshape(-1), part, total.grid):
+        if in_blocks(partial(_in_part, add, values.reshape(-1), part, total.grid), values.size):
             raise PrivacyViolation(f"the clipped sum of {name} is not on its grid; nothing was released for this step")
         noisy[name] = part.view(np.float64).reshape(values.shape)
     return Release(noisy, receipt.event, receipt)
@@ -67,7 +70,7 @@ def _share_of_release(
 ) -> Release:
     (values,) = (_in_order(part) for part in total.tensors.values())
     noise = draw_noise(receipt, stream, sampler, share.size, total.sensitivity, total.grid, share.parts)
-    wrong = compiled().add_noise(values, noise, total.grid)
+    wrong = in_blocks(partial(_in_part, compiled().add_noise, values, noise, total.grid), len(values))
     noisy = noise.view(np.float64)
     if wrong:
         noisy[:] = np.nan  # so that all processes see it, and none waits for another
@@ -85,8 +88,25 @@ def gathered(release: Release, divisor: float, *, narrow: bool) -> tuple[Release
         return release, divisor
     (values,) = release.tensors.values()
     if narrow:
-        values = np.divide(values, divisor, out=np.empty(values.shape, np.float32), casting="same_kind")
+        means = np.empty(values.shape, np.float32)
+        divide(values, divisor, means)
+        values = means
     return replace(release, tensors=release.share.handed_out(values), share=None), 1.0 if narrow else divisor
+
+
+def _in_part(add: Callable[..., int], values: Array, noise: IntArray, grid: float, start: int, stop: int) -> int:
+    return add(values[start:stop], noise[start:stop], grid)
+
+
+def divide(noisy: Array, divisor: float, out: npt.NDArray[np.float32]) -> None:
+    """Overwrite `out` with `noisy / divisor`, divided in float64 and rounded to single precision. Shapes are equal."""
+    values, found = noisy.reshape(-1), out.reshape(-1)
+
+    def part(start: int, stop: int) -> int:
+        np.divide(values[start:stop], divisor, out=found[start:stop], casting="same_kind")
+        return 0
+
+    in_blocks(part, values.size)
 
 
 def _in_order(values: Array) -> Array:

@@ -24,6 +24,9 @@ BLOCK = 1 << 16
 THREADS_FROM = 1 << 17
 """The calling thread fills shorter arrays alone: starting other threads would cost more than it saves."""
 
+_PASS = 1 << 21
+"""Values per block of a pass over memory, which takes a millisecond or two."""
+
 _Number = TypeVar("_Number", bound=np.generic)
 _NumberContra = TypeVar("_NumberContra", bound=np.generic, contravariant=True)
 
@@ -70,6 +73,18 @@ def fill_in_blocks(
         work()
         for other in others:
             other.result()
+
+
+def in_blocks(work: Callable[[int, int], int], length: int) -> int:
+    """Call `work(start, stop)` for blocks of 0 .. length - 1, each once, in several threads if there are many blocks.
+
+    Returns the sum of its results. For work without Python's lock, on arrays too long for caches.
+    """
+    starts = range(0, length, _PASS)
+    if len(starts) < 2 or (threads := min(usable_cores(), len(starts))) < 2:
+        return work(0, length)
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(lambda start: work(start, min(start + _PASS, length)), starts))
 
 
 def usable_cores() -> int:

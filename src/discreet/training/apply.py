@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from discreet.clipping.host_memory import beside
 from discreet.core.array_types import Array
 from discreet.core.release import Release
+from discreet.mechanism import divide
 from discreet.training.public.extra_rows import PublicGradient
 
 
@@ -35,6 +36,7 @@ def apply(
 def _mean(noisy: Array, divisor: float, parameter: nn.Parameter) -> Tensor:
     """`noisy / divisor`, computed in float64, in the type and on the device of the parameter."""
     if parameter.dtype == torch.float32:  # division and rounding in one pass
-        mean = np.divide(noisy, divisor, out=np.empty(noisy.shape, np.float32), casting="same_kind")
-        return torch.from_numpy(mean).to(parameter.device)
+        mean = beside(parameter.device, noisy.shape, torch.float32)
+        divide(noisy, divisor, mean.numpy())
+        return mean.to(parameter.device, non_blocking=True)
     return torch.as_tensor(noisy / divisor).to(dtype=parameter.dtype, device=parameter.device)

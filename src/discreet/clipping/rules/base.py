@@ -25,8 +25,9 @@ BUDGET = 2**28
 
 
 class Rule(ABC):
-    """One call of a module. `activation` and `gradient` have the examples along axis 0 and a real type of at least
-    32 bits (or whole numbers, for token indices); `names` says which of the parameters are trained.
+    """One call of a module. `activation` and `gradient` have the examples along axis 0 and, unless `kept` is another,
+    a real type of at least 32 bits (or whole numbers, for token indices); `names` says which of the parameters are
+    trained.
     """
 
     names: ClassVar[tuple[str, ...]] = ("weight", "bias")
@@ -50,10 +51,15 @@ class Rule(ABC):
         gradients: tuple[Tensor | None, ...],
     ) -> None:
         self.module, self.trained = module, trained
-        self.activation = wide(args[0] if args else kwargs["input"])
         gradient = gradients[0]
         assert gradient is not None
-        self.gradient = wide(gradient)
+        self.activation, self.gradient = self.kept(args[0] if args else kwargs["input"], gradient)
+
+    @staticmethod
+    def kept(activation: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """What the rule keeps of the module's input and of the gradient of its output: detached, in a type that the
+        rule can compute with."""
+        return wide(activation), wide(gradient)
 
     @classmethod
     def covers(cls, module: nn.Module) -> bool:

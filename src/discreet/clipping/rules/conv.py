@@ -18,8 +18,9 @@ from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from discreet.clipping.rules import base
 from discreet.clipping.rules.base import Formed, rule
-from discreet.clipping.rules.linear import MANY, gram_and_rounding
+from discreet.clipping.rules.linear import MANY
 from discreet.clipping.rules.numbers import blank, scaled
+from discreet.clipping.rules.products.gram import gram_and_rounding
 
 _WEIGHT_OF: dict[int, Callable[..., Tensor]] = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 

@@ -1,8 +1,7 @@
 """Linear layers: the gradient of an example is a sum over positions of outer products, g_t a_t^T.
 
-With one position the norm is |g| |a| (Goodfellow 2015, "Efficient per-example gradient computations"). With T
-positions, the squared norm is the sum over pairs of positions of (a_t . a_s)(g_t . g_s) (Li et al. 2022, section 4,
-"ghost clipping"), whose cost grows with T^2 instead of the size of the weight.
+With one position the norm is |g| |a| (Goodfellow 2015, "Efficient per-example gradient computations"). With several it
+is that of their product, or comes from Gram matrices (`products.gram`), whichever costs less.
 """
 
 from __future__ import annotations
@@ -14,17 +13,24 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.factor import in_single
-from discreet.clipping.rules import base, outer
+from discreet.clipping.rules import base
 from discreet.clipping.rules.base import Rule, rule
-from discreet.clipping.rules.numbers import LARGEST, blank, norms_of, scaled, squared_norms, weighted_sum, with_rounding
+from discreet.clipping.rules.numbers import (
+    HALF,
+    LARGEST,
+    blank,
+    norms_of,
+    scaled,
+    squared_norms,
+    weighted_sum,
+    wide,
+    wide_type,
+    with_rounding,
+)
+from discreet.clipping.rules.products import outer
+from discreet.clipping.rules.products.gram import gram_and_rounding
+from discreet.clipping.rules.products.half import factors, products
 from discreet.clipping.units import Units
-
-_ROUNDED = 2**-6
-"""Gram sums are enlarged for rounding by at most this share. Those that would need more are computed again, from the
-products."""
-
-_HALVED = 64
-"""From this many positions on, Gram matrices are formed in halves (measured)."""
 
 _NARROW = 8
 """Products with this many times fewer columns than rows are computed transposed, which is faster (measured)."""
@@ -38,6 +44,8 @@ little more. The number of examples decides nothing: a norm must not depend on w
 @rule(nn.Linear)
 class LinearRule(Rule):
     """Linear layers. All axes between those of the examples and the features are positions."""
+
+    kept = staticmethod(factors)
 
     @classmethod
     def of(cls, module: nn.Module, activation: Tensor, gradient: Tensor) -> LinearRule:
@@ -73,7 +81,7 @@ class LinearRule(Rule):
 
     def of_units(self, units: Units) -> Rule:
         """The rows of a unit become further positions, with the gradient divided by the number of rows."""
-        a, g = self._positions()
+        a, g = (wide(part) for part in self._positions())
         share = units.shared(torch.ones(len(units), dtype=g.dtype, device=g.device))
         self.activation, self.gradient = units.side_by_side(a), units.side_by_side(g * share.view(-1, 1, 1))
         return self
@@ -85,14 +93,14 @@ class LinearRule(Rule):
         if a.shape[1] == 1:
             return squared_norms(a) * self._bias_squares(g)
         positions, size = a.shape[1], a.shape[2] * g.shape[2]
-        products, gram = positions * size, positions**2 * (a.shape[2] + g.shape[2])
+        formed, gram = positions * size, positions**2 * (a.shape[2] + g.shape[2])
         many = size > MANY
-        if products + (NEW if many else 2) * size > (0.8 if many else 1.0) * (gram + products) and gram <= products:
+        if formed + (NEW if many else 2) * size > (0.8 if many else 1.0) * (gram + formed) and gram <= formed:
             return self._in_blocks(a, g, 2 * positions**2, gram_and_rounding)
         self._formed = True
-        if self.examples * size * a.element_size() > base.BUDGET:
+        if self.examples * size * _bytes(a) > base.BUDGET:
             return self._in_blocks(a, g, size, _from_products)
-        self._products = torch.bmm(g.transpose(1, 2), a)
+        self._products = products(g.transpose(1, 2), a)
         return squared_norms(self._products)
 
     def squares_with_table(self, tokens: Tensor, spread: Tensor, terms: Tensor) -> Tensor | None:
@@ -100,14 +108,14 @@ class LinearRule(Rule):
         gradients at `tokens` (batch, T), are added to the products, so `total` contains them. None, and nothing added,
         where there is no memory for the products of all examples. `terms`: the embedding's `lengths`."""
         a, g = self._positions()
-        if self.examples * a.shape[2] * g.shape[2] * a.element_size() > base.BUDGET:
+        if self.examples * a.shape[2] * g.shape[2] * _bytes(a) > base.BUDGET:
             return None
-        self._products = torch.bmm(g.transpose(1, 2), a)
+        self._products = products(g.transpose(1, 2), a)
         count, size, features = self._products.shape
         places = tokens + size * torch.arange(count, device=tokens.device).unsqueeze(1)
         self._products.view(-1, features).index_add_(0, places.reshape(-1), spread.flatten(0, 1))
         terms, number = terms + outer_lengths(a, g), a.shape[1] + tokens.shape[1]
-        return with_rounding(squared_norms(self._products), terms, g.dtype, number)
+        return with_rounding(squared_norms(self._products), terms, wide_type(g.dtype), number)
 
     def terms(self, name: str) -> int:
         return 1 if name == "bias" else self._positions()[0].shape[1]
@@ -120,13 +128,14 @@ class LinearRule(Rule):
         a, g = self._positions()
         if name == "bias" or a.shape[1] == 1:
             return super().scaled_lengths(name, scale)
-        squares = outer.scaled_squares(a.flatten(0, 1), g.flatten(0, 1), scale)
+        squares = outer.scaled_squares(wide(a).flatten(0, 1), wide(g).flatten(0, 1), scale)
         return squares.sqrt().view(len(a), -1).sum(1)
 
     def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:
         a, g = self._positions()
         if name == "bias":
-            return outer.scaled_squares(a.new_ones(len(a), 1), self._bias_rows(g), scale.unsqueeze(1))
+            rows = self._bias_rows(g)
+            return outer.scaled_squares(rows.new_ones(len(rows), 1), rows, scale.unsqueeze(1))
         if a.shape[1] > 1:
             return None  # the sum over positions comes before the square
         return outer.scaled_squares(a.squeeze(1), g.squeeze(1), scale)
@@ -145,8 +154,8 @@ class LinearRule(Rule):
             return weighted_sum(weights, self._products)
         a, g = self._positions()
         if name == "bias":
-            return weights.to(g.dtype) @ self._bias_rows(g)
-        if self._formed:
+            return weights.to(wide_type(g.dtype)) @ self._bias_rows(g)
+        if self._formed or g.dtype in HALF:  # a weight times a gradient has more digits than half precision
             return self._sum_of_products(a, g, weights)
         if a.shape[2] * _NARROW <= g.shape[2]:
             return (scaled(weights, a).flatten(0, 1).T @ g.flatten(0, 1)).T.contiguous()
@@ -156,7 +165,7 @@ class LinearRule(Rule):
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         a, g = (part[start:stop] for part in self._positions())
-        return g.sum(1) if name == "bias" else torch.bmm(g.transpose(1, 2), a)
+        return _over_positions(g) if name == "bias" else products(g.transpose(1, 2), a)
 
     def forget(self) -> None:
         self._squares_of_bias = self._placed = None
@@ -173,7 +182,7 @@ class LinearRule(Rule):
 
     def _bias_rows(self, gradient: Tensor) -> Tensor:
         if self._biases is None:
-            self._biases = gradient.squeeze(1) if gradient.shape[1] == 1 else gradient.sum(1)
+            self._biases = _over_positions(gradient)
         return self._biases
 
     def _bias_squares(self, gradient: Tensor) -> Tensor:
@@ -188,20 +197,30 @@ class LinearRule(Rule):
 
     def _sum_of_products(self, a: Tensor, g: Tensor, weights: Tensor) -> Tensor:
         """The weighted sum of products that are formed again, block by block."""
-        total = a.new_zeros(g.shape[2], a.shape[2])
+        total = a.new_zeros(g.shape[2], a.shape[2], dtype=wide_type(a.dtype))
         size = _at_once(a, a.shape[2] * g.shape[2])
         for x, y, share in zip(*(torch.split(part, size) for part in (a, g, weights)), strict=True):
-            total += weighted_sum(share, torch.bmm(y.transpose(1, 2), x))
+            total += weighted_sum(share, products(y.transpose(1, 2), x))
         return total
+
+
+def _over_positions(g: Tensor) -> Tensor:
+    """The sum over positions of (batch, positions, features), at least in single precision."""
+    return wide(g.squeeze(1)) if g.shape[1] == 1 else g.sum(1, dtype=wide_type(g.dtype))
+
+
+def _bytes(a: Tensor) -> int:
+    """The bytes of a number of a product with `a`."""
+    return wide_type(a.dtype).itemsize
 
 
 def _at_once(a: Tensor, numbers: int) -> int:
     """For how many examples there is room, if one needs room for `numbers` numbers."""
-    return max(1, base.BUDGET // max(1, numbers * a.element_size()))
+    return max(1, base.BUDGET // max(1, numbers * _bytes(a)))
 
 
 def _from_products(a: Tensor, g: Tensor) -> Tensor:
-    return squared_norms(torch.bmm(g.transpose(1, 2), a))
+    return squared_norms(products(g.transpose(1, 2), a))
 
 
 def outer_lengths(a: Tensor, g: Tensor) -> Tensor:
@@ -209,101 +228,6 @@ def outer_lengths(a: Tensor, g: Tensor) -> Tensor:
     single precision, a factor is longer than `LARGEST`."""
     ones, others = norms_of(a, 2), norms_of(g, 2)
     lengths = (ones * others).sum(1)
-    if a.dtype == torch.float32:
+    if wide_type(a.dtype) == torch.float32:
         lengths.masked_fill_((torch.maximum(ones, others) > LARGEST).any(1), math.inf)
     return lengths
-
-
-def gram_and_rounding(a: Tensor, g: Tensor) -> Tensor:
-    """`gram_squares`, enlarged by the rounding of the weighted sum, which other code forms."""
-    squares, unrelated = gram_squares(a, g)
-    return with_rounding(squares, (a.shape[1] * unrelated).sqrt(), g.dtype, a.shape[1])
-
-
-def gram_squares(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    """Squared norms of sums over positions of outer products g_t a_t^T, by Gram matrices, and their values if the
-    terms were orthogonal; float64, shape (batch,).
-
-    The squared norms are enlarged by what rounding may have taken from them (`_rounding`). Where that is more than
-    `_ROUNDED` of them, because positions cancel, the products themselves are measured instead, in double precision, and
-    enlarged by that much.
-    """
-    positions = a.shape[1]
-    half = positions // 2 if positions >= _HALVED else 0
-    squares, unrelated = a.new_zeros(2, len(a), dtype=torch.float64)
-    ours, theirs = _Gram(a), _Gram(g)
-    for start, stop in ((half, positions), (0, half)) if half else ((0, positions),):
-        pairs = ours.block(start, stop).mul_(theirs.block(start, stop))
-        squares += _mirrored(pairs, start, lambda block: block.sum(2).sum(1, dtype=torch.float64))
-        unrelated += pairs[:, :, start:].diagonal(dim1=1, dim2=2).sum(1, dtype=torch.float64)
-    lost = _lost(ours.trace, theirs.trace, (a.shape[2], g.shape[2]), positions, a.dtype)
-    squares, unrelated = squares + lost, unrelated + lost
-    rounding = _rounding(ours, theirs)
-    doubtful = rounding > _ROUNDED * squares
-    squares += rounding
-    if bool(doubtful.any()):
-        for i in doubtful.nonzero().flatten().tolist():
-            squares[i] = (1 + _ROUNDED) * _from_products(a[i : i + 1].double(), g[i : i + 1].double())[0]
-    return squares, unrelated
-
-
-class _Gram:
-    """The Gram matrices of vectors (batch, positions, features), formed in blocks; and their `trace`, the sum over
-    positions of |x_t|^2: float64, shape (batch,)."""
-
-    def __init__(self, vectors: Tensor) -> None:
-        self._vectors, self.dtype = vectors, vectors.dtype
-        _, self.positions, self.size = vectors.shape
-        self.trace, self._squares = vectors.new_zeros(2, len(vectors), dtype=torch.float64)
-
-    def block(self, start: int, stop: int) -> Tensor:
-        """x_t . x_s for t in start .. stop - 1 and s in 0 .. stop - 1."""
-        products = torch.bmm(self._vectors[:, start:stop], self._vectors[:, :stop].transpose(1, 2))
-        self.trace += products[:, :, start:].diagonal(dim1=1, dim2=2).sum(1, dtype=torch.float64)
-        self._squares += _mirrored(products, start, _squared)
-        return products
-
-    def norm(self) -> Tensor:
-        """An upper bound on the Frobenius norms, but for rounding. A matrix without negative eigenvalues has none that
-        is longer than its trace, which holds where squares are beyond the range of single precision as well."""
-        beyond = (self.trace < 1e-10) | (self.trace > 1e16)
-        return torch.where(beyond, self.trace, self._squares.sqrt())
-
-
-def _rounding(ours: _Gram, theirs: _Gram) -> Tensor:
-    """The most that rounding takes from a sum over pairs of positions of (a_t . a_s)(g_t . g_s), in whatever order sums
-    are formed: float64, shape (batch,).
-
-    With u half a unit in the last place, a dot product of n numbers errs by at most n u |a_t| |a_s|. So the sum errs by
-    at most n u x the sum of |a_t| |a_s| |g_t . g_s|, which by the Cauchy-Schwarz inequality is at most n u x the sum
-    of |a_t|^2 x the Frobenius norm of the g_t . g_s; and likewise for g. Adding up a row of pairs errs by the number of
-    positions x u x the sum of |a_t . a_s| |g_t . g_s|, at most the product of both Frobenius norms.
-    """
-    a_norm, g_norm = ours.norm(), theirs.norm()
-    dots = (ours.size + 2) * ours.trace * g_norm + (theirs.size + 2) * theirs.trace * a_norm
-    bound: Tensor = torch.finfo(ours.dtype).eps / 2 * (dots + ours.positions * a_norm * g_norm)
-    return bound
-
-
-def _mirrored(block: Tensor, start: int, added: Callable[[Tensor], Tensor]) -> Tensor:
-    """`added` of a block of a symmetric matrix (see `_Gram.block`) and of its mirror image above the diagonal."""
-    return added(block) + added(block[:, :, :start]) if start else added(block)
-
-
-def _squared(block: Tensor) -> Tensor:
-    norms: Tensor = torch.linalg.vector_norm(block, dim=2)
-    return norms.double().square_().sum(1)
-
-
-def _lost(a_trace: Tensor, g_trace: Tensor, sizes: tuple[int, int], positions: int, dtype: torch.dtype) -> Tensor:
-    """The most that a sum over pairs of positions can lack because products are below the range of the type: float64,
-    shape (batch,). `a_trace`, `g_trace`: the sums of |a_t|^2 and |g_t|^2. `sizes`: the numbers of a position in a, g.
-
-    A sum of n products lacks at most n u, where u is the smallest normal number. So for vectors of m and n numbers,
-    (a_t . a_s)(g_t . g_s) lacks at most m u |g_t . g_s| + n u |a_t . a_s| + m n u^2 + u. By the Cauchy-Schwarz
-    inequality the sum over pairs of |a_t . a_s| is at most positions x the sum of |a_t|^2, which itself lacks at most
-    positions x m u.
-    """
-    tiny = torch.finfo(dtype).tiny
-    a_room, g_room = (positions * size * tiny for size in sizes)
-    return a_room * g_trace + g_room * a_trace + (3 * a_room * g_room + positions**2 * tiny)

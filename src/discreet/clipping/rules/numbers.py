@@ -19,6 +19,8 @@ _PIECE, _ONE = 2048, torch.ones(())
 _SHORT = 32
 """Rows of up to this many numbers are measured in float64 in one pass, which is faster (measured)."""
 
+HALF = frozenset({torch.float16, torch.bfloat16})
+
 LARGEST = 1e30
 """Longer gradients, and longer factors of gradients, count as not finite in single precision: weight x one factor may
 be below the range of the type, and the other factor would make its rounding large again."""
@@ -32,7 +34,7 @@ def wide(tensor: Tensor) -> Tensor:
 
 def wide_type(dtype: torch.dtype) -> torch.dtype:
     """The type in which values of type `dtype` are added up: at least single precision; whole numbers keep theirs."""
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+    return torch.float32 if dtype in HALF else dtype
 
 
 def blank(tensor: Tensor, unusable: Tensor) -> Tensor:

@@ -1,0 +1,20 @@
+"""Memory of the host that a graphics card reads and writes fast: pinned, and kept by torch for its next use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def beside(device: torch.device, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """A new tensor on the host, whose numbers are still to be written, for copies to or from the device."""
+    return torch.empty(tuple(shape), dtype=dtype, pin_memory=device.type == "cuda")
+
+
+def on_host(tensor: Tensor) -> Tensor:
+    """The tensor if it is on the host, and otherwise a copy there."""
+    if tensor.device.type == "cpu":
+        return tensor
+    return beside(tensor.device, tensor.shape, tensor.dtype).copy_(tensor)

@@ -1,0 +1,43 @@
+"""Products of matrices in half precision, added up in single precision, on devices that have units for them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from discreet.clipping.rules.numbers import HALF, wide, wide_type
+
+MULTIPLYING_HALF = frozenset({"cuda"})
+"""Kinds of devices that multiply matrices in half precision much faster, and add products up in single precision."""
+
+_WIDENING = hasattr(torch.ops.aten.bmm, "dtype")
+"""Whether this torch can return such sums as they are, without rounding them to half precision again."""
+
+
+def factors(activation: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """What a linear layer was given and the gradient of its outputs, detached, as factors of `products`.
+
+    In half precision where the device multiplies that faster and the gradient has it: there the layer has rounded its
+    input to that type itself, so that nothing is lost. At least in single precision elsewhere, and where every example
+    has one position, whose norms need no products.
+    """
+    kind = gradient.dtype
+    if kind in HALF and gradient.dim() > 2 and _WIDENING and gradient.device.type in MULTIPLYING_HALF:
+        return activation.detach().to(kind), gradient.detach()
+    return wide(activation), wide(gradient)
+
+
+def products(one: Tensor, other: Tensor) -> Tensor:
+    """The products of two stacks of matrices, at least in single precision: (n, i, k) and (n, k, j) give (n, i, j).
+
+    Products of two numbers in half precision are exact in single precision, in which they are added up.
+    """
+    if one.is_cuda and one.dtype == other.dtype and one.dtype in HALF and _WIDENING:
+        return torch.bmm(one, other, out_dtype=torch.float32)
+    return torch.bmm(wide(one), wide(other))
+
+
+def unit_roundoff(dtype: torch.dtype) -> float:
+    """The most by which an addition of `products` of this type errs, relative to its result: half a unit in the last
+    place; a whole one where matrix units of half precision cut off what does not fit."""
+    return torch.finfo(wide_type(dtype)).eps / (1 if dtype in HALF else 2)

@@ -1,0 +1,39 @@
+"""Products of half precision on devices with units for them, where the processor stands in for such a device."""
+
+import half_rules
+import pytest
+import torch
+from half_rules import SIZES, check_half_rule, half_rule
+
+from discreet.clipping.rules.products import half
+
+KINDS = (torch.bfloat16, torch.float16)
+
+
+@pytest.fixture(autouse=True)
+def _multiplied_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(half, "MULTIPLYING_HALF", frozenset({"cpu"}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("way", SIZES)
+def test_norms_and_sums_have_the_digits_of_single_precision(way: str, kind: torch.dtype) -> None:
+    assert {half_rule(way, "cpu", kind)[0].activation.dtype} == {kind}
+    check_half_rule(way, "cpu", kind)
+
+
+@pytest.mark.parametrize("way", SIZES)
+def test_products_that_are_rounded_again_are_found(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = half.products
+    for module in ("linear", "products.gram"):
+        monkeypatch.setattr(
+            f"discreet.clipping.rules.{module}.products",
+            lambda one, other: real(one, other).to(one.dtype).to(torch.promote_types(one.dtype, torch.float32)),
+        )
+    with pytest.raises(AssertionError):
+        half_rules.check_half_rule(way, "cpu")
+
+
+def test_rows_with_one_position_are_kept_in_single_precision() -> None:
+    kept = half.factors(torch.rand(3, 4), torch.rand(3, 5).bfloat16())
+    assert [one.dtype for one in kept] == [torch.float32] * 2
