@@ -1,5 +1,6 @@
 """`discreet train --processes`: one result, one error, one exit code."""
 
+import json
 import os
 import signal
 import subprocess
@@ -51,9 +52,35 @@ def test_a_refused_charge_has_one_message_and_the_exit_code_of_one_process(tmp_p
     assert not (tmp_path / "model").exists()
 
 
-def test_sigterm_stops_all_after_the_same_step_and_one_process_goes_on(tmp_path: Path) -> None:
+def test_weights_that_two_processes_share_out_are_published_and_verified(tmp_path: Path) -> None:
+    """From the shell to the verdict, with metrics on public rows on the way."""
+    shared = ("--processes", "2", "--shard", "fully", "--lanes", "4", "--out", "model", "--json")
+    running = command(tmp_path, "digits", *FAST, "--set", "steps=10", *shared)
+    said, errors = running.communicate(timeout=180)
+    assert running.returncode == 0, errors
+    assert json.loads(said)["public_test"].keys() >= {"accuracy", "loss"}
+    checked = [sys.executable, "-m", "discreet", "verify", "model"]
+    verdict = subprocess.run(checked, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert verdict.returncode == 0, verdict.stdout
+    assert "ACCEPTED" in verdict.stdout
+    assert not list((tmp_path / "model.run").glob("checkpoint*"))
+
+
+def test_an_engine_that_needs_all_weights_is_refused_in_one_line(tmp_path: Path) -> None:
+    running = command(tmp_path, "digits", "--set", "engine=exact", "--shard", "fully", "--out", "model")
+    _, errors = running.communicate(timeout=120)
+    assert running.returncode == 2
+    assert [line for line in errors.splitlines() if line.startswith("discreet: ")] == [
+        'discreet: the engine \'exact\' needs all weights at once; with shard="fully" take the engine "auto" '
+        '(--set engine=auto), or use "replicate"'
+    ]
+    assert not (tmp_path / "model.run").exists()
+
+
+@pytest.mark.parametrize("shard", ["replicate", "fully"])
+def test_sigterm_stops_all_after_the_same_step_and_one_process_goes_on(tmp_path: Path, shard: str) -> None:
     steps = ("--set", "steps=4000", "--lanes", "4")
-    running = command(tmp_path, "digits", *FAST, *steps, "--processes", "2", "--out", "model")
+    running = command(tmp_path, "digits", *FAST, *steps, "--processes", "2", "--shard", shard, "--out", "model")
     deadline = time.monotonic() + 90
     while not (tmp_path / "model.run" / "checkpoint.json").exists():
         assert time.monotonic() < deadline

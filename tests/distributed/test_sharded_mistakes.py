@@ -12,14 +12,14 @@ import sharded_runs
 import torch
 from forked import started
 from problems import tiny_plan
-from sharded_runs import gpt, plan, texts
+from sharded_runs import OfQueries, Queries, digest_of, gpt, plan, seeded, texts
 from torch import nn
 from ways import SAMPLINGS, WAYS
 
 from discreet.core.errors import DiscreetError
 from discreet.methods import Averaging
 from discreet.plan import Metric, Plan
-from discreet.training import EngineOptions, PublicData
+from discreet.training import EarlyStopping, EngineOptions, PublicBatches, PublicData, Training
 
 MET: dict[str, tuple[str, int]] = {
     "another_learning_rate": ("different weights", 0),
@@ -131,7 +131,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"plan": tiny_plan(population=40, metrics=(Metric(kind="accuracy", noise=20.0, every=2),))},
         "private metrics are computed by the whole model",
     ),
-    "public": ({"public": PublicData(test=texts())}, "public rows are evaluated by the whole model"),
+    "public": (
+        {"public": PublicBatches(*texts(), weight=0.5)},
+        "a gradient of public rows is computed by the whole model",
+    ),
     "averaging": ({"averaging": Averaging(0.9)}, "an average of iterates is a second model"),
     "optimizer": ({"optimizer": lambda held: torch.optim.Adafactor(held)}, "Adafactor may need whole parameters"),
     "positions": ({"model": Positions()}, "holds trained parameters beside other modules"),
@@ -154,6 +157,45 @@ def test_a_weight_that_is_used_outside_of_its_module_is_refused_before_a_charge(
     with refused, made.session() as session:
         session.ready()
     assert made.team.lockstep is not None
+
+
+class Copied(Queries):
+    """Learned queries that are read as a copy."""
+
+    def forward(self, like: torch.Tensor) -> torch.Tensor:
+        return super().forward(like).clone()
+
+
+def of_frozen(queries: type[Queries]) -> OfQueries:
+    model = seeded(OfQueries)
+    model.queries = queries(4, 16).requires_grad_(requires_grad=False)
+    return model
+
+
+def test_frozen_queries_that_the_next_layer_reads_as_they_are_are_refused_before_a_charge(tmp_path: Path) -> None:
+    made = sharded_runs.training(tmp_path / "run", {"shard": "fully"}, model=of_frozen(Queries))
+    refused = pytest.raises(DiscreetError, match=r"returns a part of its frozen weights as it is .*\.clone\(\)")
+    with refused as raised, made.session() as session:
+        session.ready()
+    assert "\n" not in str(raised.value)
+
+
+def test_a_copy_of_them_is_trained_with_as_ever(tmp_path: Path) -> None:
+    def case(folder: Path, shared: dict[str, Any]) -> Training:
+        return sharded_runs.training(folder, shared, model=of_frozen(Copied))
+
+    whole, _ = digest_of(case, tmp_path / "whole", {"shard": "replicate", "lanes": 2})
+    assert digest_of(case, tmp_path / "shared", {"shard": "fully", "lanes": 2})[0] == whole
+
+
+def test_the_best_model_is_not_kept_but_a_run_may_stop_early(tmp_path: Path) -> None:
+    public = {"public": PublicData(validation=texts())}
+    made = sharded_runs.training(tmp_path / "best", {"shard": "fully"}, **public)
+    with pytest.raises(DiscreetError, match="the best model is a second one"):
+        made.run(early=EarlyStopping("validation_loss"))
+    made = sharded_runs.training(tmp_path / "early", {"shard": "fully"}, **public)
+    trained = made.run(evaluate_every=1, early=EarlyStopping("validation_loss", 1, least=100.0, keep_best=False))
+    assert [one.step for one in trained.evaluations] == [1, 2]
 
 
 def test_a_model_of_which_python_reads_numbers_is_refused_before_a_charge(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
 
 
 def check(alone: Callable[[str], str], processes: int, names: tuple[str, ...], folder: Path) -> None:
-    imports = ("peft",) if "LoRA" in names else ()
+    imports = ("peft",) if any(name.startswith("LoRA") for name in names) else ()
     (line,) = forked(processes, "sharded_runs.py", str(folder), *names, imports=imports).splitlines()
     assert json.loads(line) == {name: alone(name) for name in names}
 

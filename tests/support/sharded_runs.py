@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from discreet.core.release import Release
 from discreet.plan import Plan
-from discreet.training import EngineOptions, Training
+from discreet.training import EngineOptions, PublicData, Training
 from discreet.training import step as step_module
 
 WORDS, WIDTH, LANES, ROWS = 30, 32, 6, 40
@@ -160,14 +160,19 @@ def training(folder: Path, shared: dict[str, Any], **changes: Any) -> Training:
     return tiny_training(folder, **(given | {"physical_batch": 3} | shared | changes))
 
 
-def adapted(folder: Path, shared: dict[str, Any]) -> Training:
+def adapted(folder: Path, shared: dict[str, Any], **changes: Any) -> Training:
     """LoRA of peft on a frozen base."""
     from peft import LoraConfig, get_peft_model
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(4)
         model = get_peft_model(gpt(), LoraConfig(r=4, target_modules=["qkv", "out", "up", "down"]))  # type: ignore[arg-type]
-    return training(folder, shared, model=model)
+    return training(folder, shared, model=model, **changes)
+
+
+def looked_at(folder: Path, shared: dict[str, Any]) -> Training:
+    """LoRA, with metrics on public rows after every step: all weights are put together for them."""
+    return adapted(folder, shared, public=PublicData(test=texts()))
 
 
 def picky(folder: Path, shared: dict[str, Any]) -> Training:
@@ -245,6 +250,7 @@ CASES: dict[str, Case] = {
     "dropout": lambda folder, shared: training(folder, shared, model=gpt(dropout=0.3)),
     "batches smaller than the number of lanes": with_(plan=plan(batch=2, steps=6)),
     "LoRA": adapted,
+    "LoRA, public rows": looked_at,
     "a layer without a rule": unruled,
     "rows that fail": picky,
     "exact noise": with_(noise="exact"),
@@ -278,7 +284,8 @@ def digest_of(case: Case, folder: Path, shared: dict[str, Any]) -> tuple[str, Tr
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(step_module, "apply", noted)
-        trained = made.run()
+        trained = made.run(evaluate_every=1)
+    found.update(json.dumps([[one.step, dict(one.metrics)] for one in trained.evaluations]).encode())
     for name, one in sorted(trained.model.state_dict().items()):
         found.update(name.encode() + bytes_of(one))
     assert steps[0] > 0

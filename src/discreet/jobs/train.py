@@ -131,14 +131,15 @@ class Job:
         finish: bool,
         device: str = "cpu",
         lanes: int | None = None,
+        shard: str | None = None,
         phases: Phases | None = None,
     ) -> tuple[Guarantee, Trained]:
         """Train (unless `finish`), publish, and return the guarantee with the run. `phases`: where times are noted.
 
-        Under torchrun all processes take the steps together, in so many `lanes`.
+        Under torchrun all processes take the steps together, in so many `lanes`. `shard`: as in `Training`.
         """
         phases = phases or Phases()
-        shard = "replicate" if launched() or lanes is not None else None
+        shard = shard or ("replicate" if launched() or lanes is not None else None)
         ranks = Ranks.joined() if shard else Ranks()
         if shard is None:
             refuse_several_processes()  # this and the next before the data is read

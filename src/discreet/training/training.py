@@ -121,9 +121,9 @@ class Training:
         self.folder = RunFolder(Path(folder))
         self._kept = self.folder.individual if where.keep_spent else None
         filter_of(self.plan, len(self.data), self._kept)  # an error now, not after a charge
-        self.watch = Watch(found.copy, declared, averaging, found.front, self.team)
-        self._state = SavedState(model, optimizer, scheduler, self.clipping, self.watch)
         self._shared_out = ShardedRun(self.team, model, optimizer)
+        self.watch = Watch(found.copy, declared, averaging, found.front, self.team, self._shared_out.whole)
+        self._state = SavedState(model, optimizer, scheduler, self.clipping, self.watch)
 
     @property
     def rehearsal(self) -> Preflight:

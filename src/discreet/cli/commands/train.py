@@ -36,6 +36,7 @@ from discreet.cli.options.run import (
     ProcessesOption,
     ResumeOption,
     SettingsOption,
+    ShardOption,
     ShowSettingsOption,
     TitleOption,
     VerboseOption,
@@ -91,6 +92,7 @@ def train(
     device: DeviceOption = "cpu",
     processes: ProcessesOption = None,
     lanes: LanesOption = None,
+    shard: ShardOption = None,
     out: OutOption = None,
     title: TitleOption = None,
     note: NoteOption = None,
@@ -103,23 +105,18 @@ def train(
     about = about_of(title, note)
     to_terminal("" if dry_run or show_settings or as_json else _LOADING)
     if language.given:
-        budget = epsilon, delta, population
-        others = (data, holdout, finish, show_settings, audit, dry_run, as_json, processes, lanes, device != "cpu")
+        budget, shared = (epsilon, delta, population), (processes, lanes, shard, device != "cpu")
+        others = (data, holdout, finish, show_settings, audit, dry_run, as_json, *shared)
         _fine_tune(recipe, language, options, budget, settings or [], out, about, ledger, dataset_id, resume, others)
         return
     with loading():
         from discreet.jobs.image_or_text_schema import declared
         from discreet.jobs.phases import Phases
-        from discreet.recipes.recipe_files import settings_of
 
     phases, overrides = Phases(), overrides_of(epsilon, delta, population, holdout)
     given = recipe, data, out, settings, dataset_id, overrides, options.given, title, note, audit
     job = _job(recipe, data, out, settings, overrides, options, about, resume, given, finish=finish)
-    if job.published or show_settings:
-        typer.echo(_PUBLISHED.format(job.target) if job.published else "\n".join(settings_of(job.recipe)))
-        return
-    if dry_run:
-        _show(job, as_json=as_json, audit=audit)
+    if _is_shown(job, show_settings=show_settings, dry_run=dry_run, as_json=as_json, audit=audit):
         return
     _leave_to(processes, audit=audit)
     ledger, dataset = ledger_of(ledger, dataset_id), dataset_id or ""
@@ -128,7 +125,7 @@ def train(
         import_module("torch._dynamo")  # an optimizer of torch loads it with its first step
     start = partial((_audited(job) if audit else job).run, ledger=ledger, dataset_id=dataset)
     with spoken(verbose=verbose):
-        guarantee, trained = start(finish=finish, device=device, lanes=lanes, phases=phases)
+        guarantee, trained = start(finish=finish, device=device, lanes=lanes, shard=shard, phases=phases)
     _tell(job, guarantee, trained, phases if as_json else None)
 
 
@@ -179,7 +176,7 @@ def _fine_tune(
     if any(others):
         raise InputError(
             "with --model there are no --data, --holdout, --finish, --show-settings, --audit, --dry-run, --json, "
-            "--device, --processes or --lanes"
+            "--device, --processes, --lanes or --shard"
         )
     job = LanguageJob.of(path, language, options, Budget(*budget), settings, out, about, resume=resume is not None)
     if job.published:
@@ -190,6 +187,17 @@ def _fine_tune(
     metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
     figures = "".join(f", public {name} {value:.4f}" for name, value in metrics.items())
     typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{figures}")
+
+
+def _is_shown(job: Job, *, show_settings: bool, dry_run: bool, as_json: bool, audit: bool) -> bool:
+    """Whether nothing is left but to say something, which is said here."""
+    if job.published or show_settings:
+        from discreet.recipes.recipe_files import settings_of
+
+        typer.echo(_PUBLISHED.format(job.target) if job.published else "\n".join(settings_of(job.recipe)))
+    elif dry_run:
+        _show(job, as_json=as_json, audit=audit)
+    return job.published or show_settings or dry_run
 
 
 def _show(job: Job, *, as_json: bool, audit: bool) -> None:

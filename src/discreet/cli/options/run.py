@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -109,6 +110,23 @@ LanesOption = Annotated[
     typer.Option(
         "--lanes",
         help="Parts of a batch that processes share; as many as may ever take part [processes].",
+        rich_help_panel=TRAINING,
+    ),
+]
+
+
+class Shard(StrEnum):
+    """What each process keeps of the weights, as `Training(shard=...)` names it."""
+
+    REPLICATE = "replicate"
+    FULLY = "fully"
+
+
+ShardOption = Annotated[
+    Shard | None,
+    typer.Option(
+        "--shard",
+        help="Of the weights each process keeps all (replicate) or a part (fully), for models too large for one.",
         rich_help_panel=TRAINING,
     ),
 ]

@@ -11,6 +11,7 @@ _STYLE = re.compile(r"(?<!\\)(\[[a-z#/@][^\[]*?\])")
 
 EXAMPLES: Mapping[str, str] = {
     "train": "discreet train digits --epsilon 1 --delta 1e-4 --out digits-private\n"
+    "discreet train mnist --data my-mnist --processes 2 --shard fully --lanes 4\n"
     "discreet train patients.csv --schema patients.yaml --epsilon 3 --delta 1e-6 --test volunteers.csv\n"
     "discreet train reviews.jsonl --text review --model my-model --lora 8 --unit row --population 20000 --epsilon 3 "
     "--delta 1e-5",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from torch import Tensor, nn
@@ -23,7 +24,8 @@ from discreet.training.run.trained import Bought, Evaluation
 class Watch:
     """Evaluations on public data, private metrics, and the best state by one of them.
 
-    `early`: the early-stopping rule of the run, if any.
+    `early`: the early-stopping rule of the run, if any. `whole`: puts weights that processes share out together in the
+    first of them.
 
     `published` is the model that is evaluated and published: the copy of the trained model, or the average of released
     models. No private row runs through it: private metrics use copies of it, `asked`.
@@ -36,10 +38,11 @@ class Watch:
         averaging: Averaging | None,
         front: FrontEnd,
         team: Team | None = None,
+        whole: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._average = None if averaging is None else RunningAverage(copy.model, averaging)
         self.asked = copy.model if self._average is None else self._average.model
-        self._copy, self._front, self._team = copy, front, team or Team()
+        self._copy, self._front, self._team, self._whole = copy, front, team or Team(), whole
         self._test, self._validation = (front.of_public(copy.model, rows) for rows in public.tensors)
         self.evaluations: list[Evaluation] = []
         self.bought: list[Bought] = []
@@ -55,8 +58,14 @@ class Watch:
     def evaluated(self, rows: tuple[Tensor, Tensor]) -> dict[str, float]:
         """Its metrics on rows that are declared public, after its front end. Of several processes the first computes
         them, as all have to decide by the same figures."""
-        model, copy = self._front.behind(self.published), self._copy.checked()
-        found: dict[str, float] = self._team.told("public metrics", lambda: evaluate(model, copy.criterion, *rows))
+
+        def metrics() -> dict[str, float]:
+            model, copy = self._front.behind(self.published), self._copy.checked()
+            return evaluate(model, copy.criterion, *rows)
+
+        with self._whole():
+            found: dict[str, float] = self._team.told("public metrics", metrics)
+        self._copy.follow()  # which lets go of weights that were put together
         return found
 
     def released(self, position: int) -> None:
@@ -68,6 +77,11 @@ class Watch:
     def follow(self, early: EarlyStopping | None, names: Collection[str]) -> None:
         """Set the early-stopping rule of the run, which buys private metrics of these `names`."""
         check_early(early, names)
+        if early is not None and early.keep_best and self._team.sharded:
+            raise InputError(
+                'the best model is a second one, which a run with shard="fully" does not keep; leave early stopping '
+                '(patience) out, take keep_best=False, or use "replicate"'
+            )
         self.early = early
 
     def note(self, bought: Bought) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,7 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion
-from discreet.core.errors import InputError, UnsupportedModel
+from discreet.clipping.separation.watched import NOT_OF_A_ROW
+from discreet.core.errors import DiscreetError, InputError, UnsupportedModel
 from discreet.distributed.lockstep import Lockstep
 from discreet.distributed.team import Team
 from discreet.distributed.weight_shards import WeightShards
@@ -65,17 +67,20 @@ def _refuse_unshared(
     public: PublicData,
     averaging: object,
 ) -> None:
-    what = None
     if options.name not in (AUTO, *_ENGINES):
-        what = f"the engine {options.name!r} needs all weights at once"
-    elif plan.clipping.FOLLOWS or plan.clipping.BOX or plan.clipping.geometry is not None:
+        raise InputError(
+            f'the engine {options.name!r} needs all weights at once; with shard="fully" take the engine "auto" '
+            f'(--set engine=auto), or use "replicate"'
+        )
+    what = None
+    if plan.clipping.FOLLOWS or plan.clipping.BOX or plan.clipping.geometry is not None:
         what = f"clipping {plan.clipping.kind!r} keeps a state of all parameters or of every step"
     elif len(plan.sampling.strategy) > 1:
         what = "correlated noise keeps the sums of earlier steps"
     elif plan.metrics:
         what = "private metrics are computed by the whole model"
-    elif any(one is not None for one in public.named.values()):
-        what = "public rows are evaluated by the whole model"
+    elif public.beside is not None:
+        what = "a gradient of public rows is computed by the whole model"
     elif averaging is not None:
         what = "an average of iterates is a second model"
     if what is not None:
@@ -169,6 +174,22 @@ class ShardedRun:
         model = OrderedDict((key, own[names[key]] if key in names else one) for key, one in state.items())
         return model, self._cut.state_dict()
 
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """The weights put together in the first process, for as long as the context lasts. A conversation of all."""
+        shards, before = self._shards, list[tuple[nn.Parameter, Tensor]]()
+        for name, parameter in () if shards is None else self._model.named_parameters():
+            assert shards is not None
+            found = shards.whole({name: shards.own[name]})[name]
+            if self._team.first:
+                before.append((parameter, parameter.data))
+                parameter.data = found
+        try:
+            yield
+        finally:
+            for parameter, absent in before:
+                parameter.data = absent
+
     def end(self) -> None:
         """Put the weights together again, in every process. No step can be taken after it."""
         if self._shards is None:
@@ -201,7 +222,17 @@ class ShardedRun:
 
 
 def _tried(probe: ShardedProbe) -> None:
-    probe.repeat()
+    """A pass over a random unit, which could be computed with all weights at hand."""
+    try:
+        probe.repeat()
+    except (*NOT_OF_A_ROW, DiscreetError):
+        raise
+    except Exception:
+        raise UnsupportedModel(
+            "a random row cannot be computed when weights are gathered layer by layer: a module returns a part of its "
+            "frozen weights as it is (let it return a copy, .clone()), or uses weights of another one, or outside of "
+            'forward; train with shard="replicate"'
+        ) from None
 
 
 def _refuse_far(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor] | None, error: float | None) -> None:
