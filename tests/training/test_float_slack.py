@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from problems import tiny_training
+from problems import tiny_plan, tiny_training
 from rounding_models import CLASSES, FEATURES, Asymmetry, Direction, Rows, Stamps, Waves
 from torch import Tensor, nn
 
@@ -178,3 +178,23 @@ def test_the_line_says_which_rows_are_taken_alone_and_many_of_them_are_worth_a_w
         made(tmp_path / "b", nn.Linear(FEATURES, CLASSES), 1e5 * rows)
     assert f"rows with a number beyond {training.preflight.reach:g} are taken one at a time" in training.preflight.line
     assert "100 % of the rows have a number beyond" in caplog.text
+
+
+class Divided(nn.Module):
+    """A layer divided by zero where the first number of a row is not positive: such rows have no finite gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(FEATURES, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x) / (x[:, :1] > 0)
+
+
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost", "vmap"])
+def test_rows_without_a_finite_gradient_have_no_bit_in_any_kind_of_rows(tmp_path: Path, engine: str) -> None:
+    plan = tiny_plan(clip_norm=None, clipping={"kind": "adaptive", "initial": 1.0, "bit_multiplier": 5.0})
+    training = made(tmp_path, Divided(), torch.rand(COUNT, FEATURES), plan=plan, engine=engine)
+    bits = training.preflight.engine.float_bits
+    assert bits is not None
+    assert bits > 12

@@ -46,9 +46,17 @@ def strayed(before: Tensor, after: Tensor, place: Place, row: int, size: int) ->
     if place == SHARED:
         return moved(before, after)
     one, other = (part.movedim(place.axis, 0) for part in (before, after))
-    keep = [i for i in range(size) if i != row]
     shapes = [(size, place.each)] if place.each == 1 else [(size, place.each), (place.each, size)]
-    return all(moved(_rows(one, shape, size)[keep], _rows(other, shape, size)[keep]) for shape in shapes)
+    return all(_others_moved(_rows(one, shape, size), _rows(other, shape, size), row) for shape in shapes)
+
+
+def _others_moved(one: Tensor, other: Tensor, row: int) -> bool:
+    """`moved` for all rows but one."""
+    around = slice(0, row), slice(row + 1, None)
+    if one.dtype == other.dtype and all(torch.equal(one[part], other[part]) for part in around):
+        return False  # the usual case, found without copying the rows
+    keep = [i for i in range(len(one)) if i != row]
+    return moved(one[keep], other[keep])
 
 
 def _rows(part: Tensor, shape: tuple[int, int], size: int) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import BIT, Clip, Criterion, private_parameters
+from discreet.clipping.engines.engine import reference_sum, unit_gradients
 from discreet.clipping.engines.footprint import Footprint, footprint
 from discreet.clipping.factor import clipped
 from discreet.clipping.seeding import seed_torch
@@ -29,6 +30,8 @@ the others."""
 
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.2}
 """Allowed distance from the reference, relative to rows x clip norm, by the type the model computes in."""
+
+_NO_CLIP = Clip(math.inf, 1.0)
 
 
 class Comparison:
@@ -60,7 +63,6 @@ class Comparison:
             model.eval()
             self._look(examples)
         self.fixed = not (self.draws and self._draw())
-        self.wanted = [self.sums("reference", examples, clip) for clip in self.clips]
 
     def on(self, examples: Examples) -> Comparison:
         """A comparison on other examples, with the model in its present state."""
@@ -73,10 +75,10 @@ class Comparison:
     def _look(self, examples: Examples) -> None:
         """Compute the reference's gradients once and clip them, which is faster than running it for each clip."""
         self.examples = examples
-        self._gradients = [self._gradient(one) for one in self.singles()]
-        lengths = [[Lengths.of(gradient, clip) for gradient in self._gradients] for clip in self._given]
-        self.clips = tried(self._given, lengths)
-        self.wanted = [added([_clipped(gradient, clip) for gradient in self._gradients]) for clip in self.clips]
+        gradients = self._each()
+        self._gradients = clipped(gradients, _NO_CLIP)  # zero where not finite
+        self.clips = tried(self._given, [Lengths.of_each(self._gradients, clip) for clip in self._given])
+        self.wanted = [reference_sum(gradients, clip) for clip in self.clips]
 
     @cached_property
     def cut_to_grid(self) -> float:
@@ -132,8 +134,6 @@ class Comparison:
         """The clipped sum of these examples."""
         seed_torch(seed)
         given = self.model, self.criterion, examples.inputs, examples.targets, clip, examples.units
-        if name == "reference":
-            return {**self.options.engine(name).clipped_sum(*given)}
         try:
             return {**self.options.engine(name).clipped_sum(*given)}
         except (RuntimeError, TypeError) as error:
@@ -154,20 +154,17 @@ class Comparison:
         parts = zip(ends, cut, strict=True)
         return added([self.sums(name, self.examples.part(end - size, end), clip) for end, size in parts])
 
-    def _gradient(self, one: Examples, seed: int = 0) -> dict[str, Tensor]:
-        """The gradient of a unit by the reference."""
-        return self.sums("reference", one, Clip(math.inf, 1.0), seed)
+    def _each(self, seed: int = 0) -> dict[str, Tensor]:
+        """The gradient of each unit by the reference, units along axis 0."""
+        seed_torch(seed)
+        one = self.examples
+        with self.options.precision(one.inputs.device):
+            return unit_gradients(self.model, self.criterion, one.inputs, one.targets, one.units)
 
     def _draw(self) -> bool:
         """Whether the reference's gradients change with the random numbers."""
-        pairs = zip(self._gradients, self.singles(), strict=True)
-        return any(apart(one, self._gradient(unit, 1), self.clips[0]) != 0.0 for one, unit in pairs)
-
-
-def _clipped(gradient: dict[str, Tensor], clip: Clip) -> dict[str, Tensor]:
-    """A unit's clipped gradient by the reference."""
-    rows = clipped({name: part.unsqueeze(0) for name, part in gradient.items()}, clip)
-    return {name: part.squeeze(0) for name, part in rows.items()}
+        again = clipped(self._each(seed=1), _NO_CLIP)
+        return any(not torch.equal(rows, again[name]) for name, rows in self._gradients.items())
 
 
 def apart(one: dict[str, Tensor], other: dict[str, Tensor], clip: Clip) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,10 @@ class EngineOptions:
         if self.autocast is None:
             return engine
         return replace(engine, clipped_sum=under_autocast(engine.clipped_sum, self.autocast))
+
+    def precision(self, device: torch.device) -> AbstractContextManager[object]:
+        """Inside, a model computes in the requested precision."""
+        return nullcontext() if self.autocast is None else torch.autocast(device.type, self.autocast)
 
     def shaped(self, engine: Engine, chunk: int) -> Engine:
         """`engine`, with chunks of a fixed number of rows if requested."""

@@ -31,15 +31,18 @@ class Lengths:
     middle: float = math.nan
 
     @classmethod
-    def of(cls, gradient: Mapping[str, Tensor], clip: Clip) -> Lengths:
-        """The lengths of a gradient, given by parameter name."""
+    def of_each(cls, gradients: Mapping[str, Tensor], clip: Clip) -> list[Lengths]:
+        """The lengths of gradients, given by parameter name with the gradients along axis 0."""
         if clip.scales is not None:
-            gradient = {name: part / clip.scales[name] for name, part in gradient.items()}
-        squares = {name: float(part.double().square().sum()) for name, part in gradient.items()}
+            gradients = {name: part / clip.scales[name] for name, part in gradients.items()}
+        rows = {name: part.double().reshape(len(part), -1) for name, part in gradients.items()}
+        squares = zip(*(part.square().sum(1).tolist() for part in rows.values()), strict=True)
+        lengths = [cls(dict(zip(rows, each, strict=True))) for each in squares]
         if not clip.box:
-            return cls(squares)
-        sizes = torch.cat([part.abs().flatten() for part in gradient.values()])
-        return cls(squares, float(sizes[sizes > 0].median()) if bool((sizes > 0).any()) else math.nan)
+            return lengths
+        sizes = torch.cat([*rows.values()], 1).abs()
+        middles = [float(each[each > 0].median()) if bool((each > 0).any()) else math.nan for each in sizes]
+        return [replace(one, middle=middle) for one, middle in zip(lengths, middles, strict=True)]
 
     def joint(self, names: Collection[str]) -> float:
         """The norm of these parameters together."""
