@@ -62,12 +62,19 @@ def test_two_processes_on_one_card_release_what_one_does(card: str, tmp_path: Pa
     assert json.loads(line) == alone
 
 
+@pytest.mark.parametrize("name", sharded_runs.CASES)
+def test_one_process_that_gathers_its_weights_releases_the_same(card: str, tmp_path: Path, name: str) -> None:
+    assert in_shards(name, tmp_path / "shards", "fully") == in_shards(name, tmp_path / "whole", "replicate")
+
+
 def test_so_do_two_with_half_of_the_weights_each(card: str, tmp_path: Path) -> None:
     (line,) = torchrun(2, "sharded_runs.py", str(tmp_path), *SHARDED).splitlines()
-    whole = {"shard": "replicate", "lanes": sharded_runs.LANES}
-    cases = sharded_runs.CASES
-    alone = {name: sharded_runs.digest_of(cases[name], tmp_path / f"alone {name}", whole)[0] for name in SHARDED}
-    assert json.loads(line) == alone
+    assert json.loads(line) == {name: in_shards(name, tmp_path / f"alone {name}", "replicate") for name in SHARDED}
+
+
+def in_shards(name: str, folder: Path, shard: str) -> str:
+    """A digest of the weights after every step of one process."""
+    return sharded_runs.digest_of(sharded_runs.CASES[name], folder, {"shard": shard, "lanes": sharded_runs.LANES})[0]
 
 
 def test_a_run_beside_nccl_is_a_run_of_one_process(card: str, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from discreet.core.errors import InputError, RandomnessReuse
 from discreet.randomness import Purpose, Stream, Substream, SystemStream, TestStream
-from discreet.randomness.stream import _aes_256_ctr
 
 RUN_KEY = bytes(range(32))
 STREAMS = {"system": lambda: SystemStream.start(RUN_KEY, 1), "test": lambda: TestStream(1)}
@@ -22,21 +21,6 @@ STREAMS = {"system": lambda: SystemStream.start(RUN_KEY, 1), "test": lambda: Tes
 @pytest.fixture(params=STREAMS)
 def stream(request: pytest.FixtureRequest) -> Stream:
     return STREAMS[request.param]()
-
-
-def test_aes_256_ctr_gives_the_published_vector() -> None:
-    # NIST SP 800-38A, F.5.5 CTR-AES256.Encrypt
-    key = bytes.fromhex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
-    counter = bytes.fromhex("f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff")
-    plain = bytes.fromhex(
-        "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51"
-        "30c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710"
-    )
-    expected = bytes.fromhex(
-        "601ec313775789a5b7a7f504bbf3d228f443e3ca4d62b59aca84e990cacaf5c5"
-        "2b0930daa23de94ce87017ba2d84988ddfc9c58db67aada613c2dd08457941a6"
-    )
-    assert _aes_256_ctr(key, counter).update(plain) == expected
 
 
 def test_words_are_the_key_stream_under_the_documented_key() -> None:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from discreet.clipping.rules.linear import LinearRule
 
-SIZES = {"Gram matrices": (6, 8, 96, 80), "products": (6, 40, 24, 20)}
+SIZES = {"Gram matrices": (6, 8, 96, 80), "products": (6, 40, 24, 20), "products of odd sizes": (6, 40, 21, 19)}
 """By way of measuring: examples, positions, inputs, outputs."""
 
 

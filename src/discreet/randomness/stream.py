@@ -21,12 +21,13 @@ from enum import StrEnum
 from typing import ClassVar, NoReturn, Protocol, final
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import algorithms
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from discreet.core import checks
 from discreet.core.errors import InputError, RandomnessReuse
+from discreet.randomness.counter_mode import KeyStream, key_stream
 from discreet.randomness.owner import refuse_copy, require_owner
 from discreet.randomness.spares import Spares, Words
 
@@ -34,7 +35,6 @@ KEY_BYTES = 32
 _WORD_BYTES = 8
 _WORDS_PER_BLOCK = 2
 _ALL_WORDS = 2**128  # half of what the 16-byte counter reaches: it never wraps, and spares.py uses the other half
-_ZEROS = memoryview(bytes(1 << 19))
 _ATTEMPT_LABEL = b"discreet attempt key v1"
 _TEST_LABEL = b"discreet test stream v1"
 
@@ -77,7 +77,7 @@ class Substream:
     """
 
     __slots__ = ("_aes", "_cipher", "_end", "_position", "_process")
-    _cipher: CipherContext | None
+    _cipher: KeyStream | None
 
     def __init__(self, key: bytes) -> None:
         # Every address has its own key, so all sub-streams may start from the same counter.
@@ -100,9 +100,9 @@ class Substream:
         return self._filled(out)
 
     def _filled(self, out: Words) -> Words:
-        cipher = self._cipher = self._cipher or self._cipher_here()
+        cipher = self._cipher = self._cipher or self._cipher_here(len(out))
         self._position += len(out)
-        cipher.update_into(_zeros(_WORD_BYTES * len(out)), out.view(np.uint8).data)
+        cipher.fill(out.view(np.uint8))
         return out if sys.byteorder == "little" else out.byteswap(inplace=True)
 
     def fill_first(self, out: Words) -> Spares:
@@ -140,11 +140,12 @@ class Substream:
         self._position, self._end = position, end
         self._cipher = None  # made when words are first read: some parts are only divided further
 
-    def _cipher_here(self) -> CipherContext:
+    def _cipher_here(self, count: int) -> KeyStream:
+        """The key stream from here on, of which `count` words are read first."""
         counter, odd = divmod(self._position, _WORDS_PER_BLOCK)
-        cipher = _ctr(self._aes, counter.to_bytes(16, "big"))
+        cipher = key_stream(bytes(self._aes.key), counter.to_bytes(16, "big"), _WORD_BYTES * count)
         if odd:
-            cipher.update(bytes(_WORD_BYTES))
+            cipher.fill(np.empty(_WORD_BYTES, np.uint8))
         return cipher
 
     def __reduce__(self) -> NoReturn:
@@ -286,20 +287,6 @@ def _eight_bytes(name: str, value: object) -> bytes:
     if not result < 2**64:
         raise InputError(f"{name} must be below 2^64, got {value!r}")
     return result.to_bytes(8, "big")
-
-
-def _aes_256_ctr(key: bytes, counter: bytes) -> CipherContext:
-    """AES-256 in counter mode (NIST SP 800-38A, 6.5), starting from the 16-byte block `counter`."""
-    return _ctr(algorithms.AES(key), counter)
-
-
-def _ctr(aes: algorithms.AES, counter: bytes) -> CipherContext:
-    return Cipher(aes, modes.CTR(counter)).encryptor()
-
-
-def _zeros(size: int) -> memoryview:
-    """Return `size` zero bytes, whose encryption is the key stream."""
-    return _ZEROS[:size] if size <= len(_ZEROS) else memoryview(bytes(size))
 
 
 def _checked_key(name: str, key: object) -> bytes:

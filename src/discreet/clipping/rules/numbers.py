@@ -45,8 +45,9 @@ def blank(tensor: Tensor, unusable: Tensor) -> Tensor:
 def squared_norms(rows: Tensor) -> Tensor:
     """Squared L2 norm of each row: float64, shape (len(rows),).
 
-    Short pieces of a row are measured in the type of the rows, and added up in float64. Rows whose squares might leave
-    the range of single precision are measured in float64 throughout; the result is infinite beyond `LARGEST`.
+    On the processor, short pieces of a row are measured in the type of the rows, and added up in float64. Rows whose
+    squares might leave the range of single precision are measured in float64 throughout, and all rows on other devices;
+    the result is infinite beyond `LARGEST`.
     """
     flat = rows.reshape(rows.shape[0], -1).contiguous()  # numbers that lie apart would be added up one by one
     if flat.shape[1] <= _SHORT and flat.dtype == torch.float32 and flat.device.type == "cpu":
@@ -55,6 +56,10 @@ def squared_norms(rows: Tensor) -> Tensor:
         return torch.from_numpy(found)
     if flat.dtype == torch.float64 or flat.shape[1] == 0:
         return _lengths(flat).square_()
+    if flat.device.type != "cpu":  # to look at what is doubtful would keep the device waiting
+        squares = norms_of(flat, 1).square_()
+        squares.masked_fill_(squares > LARGEST**2, math.inf)
+        return squares
     whole = flat.shape[1] // _PIECE * _PIECE
     squares = _lengths(flat[:, whole:] if whole else flat).square_()
     if whole:
@@ -115,6 +120,8 @@ def norms_of(values: Tensor, dim: int) -> Tensor:
 
 def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:
     """The sum over rows of weight x row, in the type of the rows; it has the shape of a row."""
+    if len(rows) == 1:  # which libraries of cards multiply much more slowly as matrices
+        return rows[0] * weights[0].to(rows.dtype)
     total: Tensor = weights.to(rows.dtype) @ rows.reshape(rows.shape[0], -1)
     return total.view(rows.shape[1:])
 
