@@ -38,7 +38,7 @@ def main() -> None:
     options = parser.parse_args()
     generator = random.Random(options.seed)
     points: collections.Counter[str] = collections.Counter()
-    unsound, slowest = [], 0.0
+    unsound, slowest, missed = [], 0.0, 0
     for number in range(options.runs):
         point, step = generator.choice(POINTS), generator.randrange(STEPS)
         first = point in ONLY_FIRST or (point in WITH_SHARDS and options.shard == "replicate")
@@ -46,7 +46,8 @@ def main() -> None:
         points[point] += 1
         with tempfile.TemporaryDirectory() as name:
             folder, start = Path(name), time.monotonic()
-            started(3, "killed_run.py", name, options.shard, point, str(step), str(rank), timeout=180)
+            done = started(3, "killed_run.py", name, options.shard, point, str(step), str(rank), timeout=180)
+            missed += done.returncode == 0
             slowest, before = max(slowest, time.monotonic() - start), charged(folder)
             try:
                 finish(folder, then, options.shard)
@@ -55,7 +56,9 @@ def main() -> None:
                 unsound.append((number, point, step, rank, then, str(error)[:200]))
                 print("UNSOUND", *unsound[-1], flush=True)
     print(f"{options.runs} kills ({dict(points)}): {len(unsound)} unsound; the slowest killed run took {slowest:.0f} s")
-    sys.exit(bool(unsound))
+    if missed:
+        print(f"{missed} runs came to their end before the point at which a process was to be killed")
+    sys.exit(bool(unsound or missed))
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ def facts_of(recipe: Recipe, processes: int, card: str) -> dict[str, Any]:
         "plain_sent": steps["fast"].plain_sent,
         "step_seconds": {name: one.private_seconds for name, one in steps.items()},
         "over_plain": {name: one.ratio for name, one in steps.items()},
+        "over_plain_by_collectives": {name: one.by_collectives / one.plain_seconds for name, one in steps.items()},
         "wall_seconds": {name: one.private_seconds * plan.charges for name, one in steps.items()},
     }
 
@@ -52,12 +53,18 @@ def lines(facts: dict[str, Any]) -> list[str]:
         f"on paper, {facts['processes']} {facts['card']}, the model whole on each ({facts['weights']:.3g} weights, "
         f"{_bytes(facts['memory'])} of them and their sums); no card was measured:",
         *(
-            f"  {name} network: {facts['step_seconds'][name] * 1e3:.3g} ms a step, {facts['over_plain'][name]:.2f} of "
+            f"  {name} network: {facts['step_seconds'][name] * 1e3:.3g} ms a step, {facts['over_plain'][name]:.3g} of "
             f"plain training; {wall_time.in_words(facts['wall_seconds'][name])} in all"
             for name in facts["step_seconds"]
         ),
+        "  sums go from host to host by gloo, to one process after the other; by collectives of the cards, as plain "
+        f"gradients go, it would be {_both(facts['over_plain_by_collectives'])} of plain training",
         f"  a card sends {_bytes(facts['sent'])} a step (plain training: {_bytes(facts['plain_sent'])})",
     ]
+
+
+def _both(ratios: dict[str, float]) -> str:
+    return " or ".join(f"{one:.2f} ({name})" for name, one in ratios.items())
 
 
 def _bytes(count: float) -> str:
