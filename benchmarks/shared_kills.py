@@ -1,6 +1,6 @@
 """Kill one of three processes of a run at a random point, go on with another number of them, and look at what is left.
 
-    python benchmarks/shared_kills.py --runs 60 [--seed 0] [--shard fully]
+    python benchmarks/shared_kills.py --runs 60 [--seed 0] [--shard fully] [--points part forced index removed]
 
 The points are those of tests/support/killed_run.py: draw, add, send, noise, gather, part, forced, and for the first
 process charge, charged, commit, index, removed. A run counts as sound if it ends, is charged for all its steps and not
@@ -35,12 +35,13 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shard", choices=["replicate", "fully"], default="replicate")
+    parser.add_argument("--points", nargs="*", choices=POINTS, default=POINTS)
     options = parser.parse_args()
     generator = random.Random(options.seed)
     points: collections.Counter[str] = collections.Counter()
     unsound, slowest, missed = [], 0.0, 0
     for number in range(options.runs):
-        point, step = generator.choice(POINTS), generator.randrange(STEPS)
+        point, step = generator.choice(options.points), generator.randrange(STEPS)
         first = point in ONLY_FIRST or (point in WITH_SHARDS and options.shard == "replicate")
         rank, then = 0 if first else generator.randrange(3), generator.choice([1, 2, 4])
         points[point] += 1

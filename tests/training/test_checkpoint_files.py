@@ -12,6 +12,7 @@ import torch
 from problems import linear, tiny_training
 from torch import Tensor, nn
 from torch.optim import lr_scheduler
+from torch.utils.data import Dataset
 
 from discreet.core.errors import InputError, LedgerError
 from discreet.distributed.ranks import Ranks
@@ -170,6 +171,16 @@ def interrupted(folder: Path, **changes: Any) -> Training:
     return training
 
 
+class Unread(Dataset[Any]):
+    """Rows that nobody may read."""
+
+    def __len__(self) -> int:
+        raise AssertionError("rows were read")
+
+    def __getitem__(self, row: int) -> Any:
+        raise AssertionError("rows were read")
+
+
 def cut_short(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-2])
 
@@ -211,10 +222,20 @@ def test_what_is_damaged_is_one_error_and_nothing_is_charged(tmp_path: Path, dam
     before = entries(tmp_path)
     change(training.folder.checkpoint, part)
     with pytest.raises(InputError, match=words) as raised:
-        tiny_training(tmp_path, stream=None, resume=True).run()
+        tiny_training(tmp_path, stream=None, resume=True, data=Unread())
     assert "checkpoint" in str(raised.value)
     assert "\n" not in str(raised.value)
     assert entries(tmp_path) == before  # no attempt was noted either
+
+
+def test_what_is_damaged_after_the_checks_is_found_when_the_run_is_opened(tmp_path: Path) -> None:
+    training = interrupted(tmp_path)
+    made, before = tiny_training(tmp_path, stream=None, resume=True), entries(tmp_path)
+    (part,) = training.folder.path.glob("checkpoint-*.safetensors")
+    changed(part)
+    with pytest.raises(InputError, match="changed, cut, or is of another checkpoint"):
+        made.run()
+    assert entries(tmp_path) == before
 
 
 def test_the_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from discreet.clipping.engines.chunk_shape import in_fixed_rows, under_autocast
 from discreet.core import checks
 from discreet.core.errors import DiscreetError, InputError
 from discreet.ledger import Ledger
+from discreet.training.run.checkpoint_files import load_checkpoint
 from discreet.training.run.run_folder import RunFolder
 
 AUTO = "auto"
@@ -83,12 +84,14 @@ def as_started(options: EngineOptions, first: Mapping[str, Any]) -> EngineOption
 def first_attempt(folder: str | Path | None) -> Mapping[str, Any]:
     """The record of the first attempt that trained in the run folder; empty if there is none.
 
-    A folder without a run is left for `resume` to refuse.
+    A folder without a run is left for `resume` to refuse. `InputError` if the checkpoint of the run is damaged, before
+    any row is read.
     """
     if folder is None:
         return {}
+    kept = RunFolder(Path(folder))
     try:
-        _, run, where = RunFolder(Path(folder)).recall()
+        _, run, where = kept.recall()
         ledger = Ledger(where, create=False)
         try:
             attempts = [entry.content for entry in ledger.entries(run) if entry.kind == "attempt"]
@@ -96,4 +99,5 @@ def first_attempt(folder: str | Path | None) -> Mapping[str, Any]:
             ledger.close()
     except DiscreetError:
         return {}
+    load_checkpoint(kept.checkpoint)
     return next((content for content in attempts if content.get("engine") in ENGINES), {})

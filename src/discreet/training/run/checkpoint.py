@@ -18,9 +18,9 @@ place of the last one, durably. Then it removes the files that the index does no
 - so a checkpoint is the last one or the one before, whole. Its steps were charged before it was begun: one that is
   ahead of the ledger shows that the ledger is an older copy, and ends the resumption (`opening.resumed`).
 
-**Resumed.** The first process reads the index and checks every file before the attempt is noted in the ledger, so
-before anything is charged or drawn; what it finds wrong is an error in all. Then it reads one tensor after the other
-and tells it to the others, of which each keeps what it needs. So any number of processes goes on.
+**Resumed.** The first process reads the index and checks every file: before any row is read, and again before the
+attempt is noted in the ledger. What it finds wrong is an error in all. Then it reads one tensor after the other and
+tells it to the others, of which each keeps what it needs. So any number of processes goes on.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def save_checkpoint(path: Path, make: Callable[[], Checkpoint], ranks: Ranks, *,
         tree, tensors = encoded(checkpoint.as_dict())
         own = {name: one for name, one in tensors.items() if ranks.first or isinstance(one, Shard)}
         part = write_part(path.with_name(part_name(f"{checkpoint.position}-{token}", ranks.rank)), own)
-        return Written(checkpoint, tree, part), _digest(checkpoint)
+        return Written(checkpoint, tree, part), _digest(checkpoint) if shared_out else ""
 
     token = ranks.from_first("a checkpoint", lambda: secrets.token_hex(4))
     written, digest = ranks.together("a part of a checkpoint", write)
