@@ -124,7 +124,7 @@ def session(setting: Setting) -> Step:
         delta=1e-6,
     )
     folder = Path(tempfile.mkdtemp()) / "run"
-    engine = EngineOptions("bookkeeping")
+    engine = EngineOptions("bookkeeping", autocast=torch.bfloat16 if setting.autocast else None)
     run = Training(plan, model, loss, optimizer, (data.inputs, data.targets), run=str(folder), engine=engine)
     opened = ExitStack().enter_context(run.session())
 

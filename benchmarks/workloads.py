@@ -156,13 +156,26 @@ class Vision(nn.Module):
 
 
 SMALL = ("W1", "W1b", "W2", "W3", "W4", "W5", "W6", "W7")
-LARGE = ("gpt", "vit")
+LARGE = ("gpt", "vit", "gpt-lora", "gpt-1.3b", "gpt-1.3b-lora")
 LANGUAGE = ("gpt2", "gpt2-lora", "roberta", "roberta-lora")
 """Models of transformers, in language.py."""
 
 BATCH = {"W1": 600, "W1b": 600, "W2": 256, "W3": 64, "W4": 32, "W5": 512, "W6": 20, "W7": 8, "gpt": 16, "vit": 256}
+BATCH |= {"gpt-lora": 16, "gpt-1.3b": 4, "gpt-1.3b-lora": 4}
 BATCH |= {"gpt2": 8, "gpt2-lora": 8, "roberta": 8, "roberta-lora": 8}
 """Physical batches."""
+
+
+def _adapted(model: nn.Module) -> nn.Module:
+    """With LoRA of rank 8 on every linear layer of the blocks; the rest is frozen. Needs discreet[hf]."""
+    from peft import LoraConfig, inject_adapter_in_model
+
+    return inject_adapter_in_model(LoraConfig(r=8, target_modules=["project", "out", "up", "down"]), model)
+
+
+def _decoder(tiny: bool, features: int = 768, heads: int = 12, layers: int = 12) -> nn.Module:
+    return Decoder(64, 16, 24, 3, 2) if tiny else Decoder(50_257, 1024, features, heads, layers)
+
 
 _MODELS: dict[str, Callable[[bool], nn.Module]] = {
     "W1": lambda tiny: Mlp(784),
@@ -173,7 +186,10 @@ _MODELS: dict[str, Callable[[bool], nn.Module]] = {
     "W5": lambda tiny: Reviews(),
     "W6": lambda tiny: nn.Linear(20, 2),
     "W7": lambda tiny: Decoder(10_000, 256, 256, 8, 6),
-    "gpt": lambda tiny: Decoder(64, 16, 24, 3, 2) if tiny else Decoder(50_257, 1024, 768, 12, 12),
+    "gpt": _decoder,
+    "gpt-lora": lambda tiny: _adapted(_decoder(tiny)),
+    "gpt-1.3b": lambda tiny: _decoder(tiny, 2048, 16, 24),
+    "gpt-1.3b-lora": lambda tiny: _adapted(_decoder(tiny, 2048, 16, 24)),
     "vit": lambda tiny: Vision(32, 16, 24, 3, 2) if tiny else Vision(224, 16, 384, 6, 12),
 }
 
@@ -190,9 +206,10 @@ def problem(
         model, inputs, targets = language.problem(name, batch or BATCH[name], generator)
         return model.to(device), inputs.to(device), targets.to(device)
     rows = batch or (2 if tiny else BATCH[name])
-    model = _MODELS[name](tiny).to(device)
+    with torch.device(device):  # where billions of initial weights are drawn in a second
+        model = _MODELS[name](tiny)
     inputs = _inputs(name, rows, tiny, generator)
-    if name in ("W7", "gpt"):
+    if name == "W7" or name.startswith("gpt"):
         targets = inputs.roll(-1, 1)
     else:
         classes = {"W4": 2, "W5": 2, "W6": 2, "vit": 1000}.get(name, 10)
@@ -201,9 +218,9 @@ def problem(
 
 
 def _inputs(name: str, rows: int, tiny: bool, generator: torch.Generator) -> Tensor:
-    if name in ("W4", "W5", "W7", "gpt"):
+    if name in ("W4", "W5", "W7") or name.startswith("gpt"):
         sizes = {"W4": (10_000, 128), "W5": (10_000, 256), "W7": (10_000, 256)}
-        words, length = (sizes | {"gpt": (64, 16) if tiny else (50_257, 1024)})[name]
+        words, length = sizes.get(name, (64, 16) if tiny else (50_257, 1024))
         uniform = torch.rand(rows, length, generator=generator)
         return (torch.exp(uniform * math.log(words)).long() - 1).clamp(0, words - 1)  # frequent and rare, as words are
     size = 32 if tiny else 224

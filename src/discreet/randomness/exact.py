@@ -20,6 +20,7 @@ from discreet.core import assumptions, checks
 from discreet.core.errors import InputError
 from discreet.randomness.blocks import fill_in_blocks
 from discreet.randomness.candidate import DIGIT_BITS, SIGN_BIT, candidate, cumulative
+from discreet.randomness.kept_arrays import whole_numbers
 from discreet.randomness.spares import Words
 from discreet.randomness.stream import Substream
 
@@ -49,7 +50,7 @@ def exact_rounded_normals(substream: Substream, n: int, scale: int) -> Integers:
     `InputError` if `n` is not a whole number of at least 0 or `scale` not one in 1 .. 2^50. `OverflowError` if
     a value exceeds 63 bits, beyond 8,000 standard deviations. Source: Karney 2016 (see candidate.py).
     """
-    values = np.empty(checks.count("n", n, least=0), np.int64)
+    values = whole_numbers(checks.count("n", n, least=0))
     filler = partial(ExactNormals, checked_scale(scale))
     fill_in_blocks(substream, values, filler, words=lambda _: BLOCK_WORDS)
     return values

@@ -13,6 +13,7 @@ from discreet.core import assumptions, checks
 from discreet.core.errors import InputError
 from discreet.randomness.blocks import BLOCK, fill_in_blocks
 from discreet.randomness.exact import BLOCK_WORDS, EXACT_ASSUMPTION, Integers, checked_scale, exact_rounded_normals
+from discreet.randomness.kept_arrays import whole_numbers
 from discreet.randomness.normal import Ziggurat
 from discreet.randomness.stream import Substream
 from discreet.randomness.ziggurat import Compiled, compiled
@@ -78,7 +79,7 @@ def fast_rounded_normals(substream: Substream, n: int, scale: int) -> Integers:
     are read as by `normals`. `InputError` as in `exact_rounded_normals`.
     """
     count = checks.count("n", n, least=0)
-    values = np.empty(count, np.int64)
+    values = whole_numbers(count)
     fill_in_blocks(substream, values, partial(_FastNormals, compiled(), checked_scale(scale)), words=int)
     return values
 
