@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,8 +29,16 @@ def rounded(folder: Path) -> str:
     return done.stdout
 
 
-def test_a_second_process_finds_what_the_first_has_compiled(tmp_path: Path) -> None:
-    assert rounded(tmp_path) == "[0.5, 1.5]\n"
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that a process has filled."""
+    folder = tmp_path_factory.mktemp("compiled")
+    assert rounded(folder) == "[0.5, 1.5]\n"
+    return folder
+
+
+def test_a_second_process_finds_what_the_first_has_compiled(tmp_path: Path, compiled: Path) -> None:
+    shutil.copytree(compiled, tmp_path, dirs_exist_ok=True)
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     assert len(files) >= 3
     assert rounded(tmp_path) == "[0.5, 1.5]\n"
@@ -37,8 +46,8 @@ def test_a_second_process_finds_what_the_first_has_compiled(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("content", [b"", b"no machine code"])
-def test_a_broken_cache_is_no_error(content: bytes, tmp_path: Path) -> None:
-    rounded(tmp_path)
+def test_a_broken_cache_is_no_error(content: bytes, tmp_path: Path, compiled: Path) -> None:
+    shutil.copytree(compiled, tmp_path, dirs_exist_ok=True)
     broken = [path for path in tmp_path.rglob("*") if path.is_file()]
     for path in broken:
         path.write_bytes(content)

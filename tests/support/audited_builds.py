@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from discreet.audit import Subject
 from discreet.audit.builds.made_up import MadeUp
+from discreet.audit.builds.subject import memory
 from discreet.plan import Plan, PoissonSampling
 from discreet.training import EngineOptions, PublicData, RunOptions, Training
 
@@ -125,7 +126,7 @@ def build(
         **plan,
     )
     rows = x.expand(count, *x.shape[1:]).clone(), y.expand(count, *y.shape[1:]).clone()
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(dir=memory()) as folder:
         training = Training(
             made,
             model,

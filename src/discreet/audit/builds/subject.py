@@ -128,7 +128,7 @@ class Subject:
         model, criterion, optimizer, geometry = parts
         engine = self.engine if chunk is None else replace(self.engine, physical_batch=chunk)
         beside = None if plan.sampling.strategy != (1,) else self.beside
-        with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+        with tempfile.TemporaryDirectory(dir=memory()) as folder:
             yield Training(
                 plan,
                 model,
@@ -160,6 +160,6 @@ def stand_in(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     return torch.optim.SGD([one for group in optimizer.param_groups for one in group["params"]], lr=0.01)
 
 
-def _memory() -> str | None:
+def memory() -> str | None:
     """A folder in memory, as ledgers wait for the disk at every charge, and nothing here is worth keeping."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None

@@ -19,7 +19,7 @@ from discreet.audit import tails
 from discreet.audit.builds.laws.charges_check import planned_events
 from discreet.audit.builds.made_up import MadeUp
 from discreet.audit.builds.small_plans import adding_one, small
-from discreet.audit.builds.subject import Subject
+from discreet.audit.builds.subject import Subject, memory
 from discreet.audit.outcomes import Outcome, together
 from discreet.core.array_types import Array
 from discreet.core.errors import DiscreetError
@@ -83,7 +83,7 @@ def search_outcomes(subject: Subject, search: Search | PartsSearch) -> list[Outc
     count = min(CANDIDATES, len(search.candidates))
     scored = {"score": "loss", "bound": _BOUND}
     grid = grid_of({"candidate": list(range(max(2, count)))})
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=memory()) as folder:
         if isinstance(search, PartsSearch):
             found = _of_parts(_parts(subject, search.model_copy(update={"grid": grid} | scored), Path(folder)))
         else:
