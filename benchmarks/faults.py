@@ -4,8 +4,8 @@
     python benchmarks/faults.py --corpus
 
 The grammar is in tests/support/fault_grammar.py, the rule in fault_rule.py. What breaks the rule is printed with its
-seed, which repeats it; with --keep it is made smaller and written to a folder. --corpus tries what broke the rule once
-instead: see tests/support/fault_corpus.py.
+seed, which repeats it; with --keep it is made smaller and written to a folder. --corpus tries what broke the rule
+once, before --tries others if these are asked for: see tests/support/fault_corpus.py.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def loaded() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tries", type=int, default=5000)
+    parser.add_argument("--tries", type=int, help="[5000, with --corpus 0]")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="folder for what breaks the rule, made smaller")
     parser.add_argument("--corpus", action="store_true", help="try what broke the rule once")
@@ -71,15 +71,17 @@ def main() -> None:
             "XDG_DATA_HOME": str(home / "share"),
         }
         loaded()
-        wrong = replayed(home) if options.corpus else drawn(home, options)
+        wrong = replayed(home) if options.corpus else 0
+        tries = options.tries if options.tries is not None else 0 if options.corpus else 5000
+        wrong += drawn(home, tries, options.seed, options.keep) if tries else 0
     sys.exit(bool(wrong))
 
 
-def drawn(home: Path, options: argparse.Namespace) -> int:
-    """Tries of the grammar; how many broke the rule."""
+def drawn(home: Path, tries: int, first: int, keep: Path | None) -> int:
+    """Tries of the grammar, from a first seed on; how many broke the rule. `keep`: the folder for these."""
     counted: collections.Counter[str] = collections.Counter()
     wrong = 0
-    for seed in range(options.seed, options.seed + options.tries):
+    for seed in range(first, first + tries):
         folder = home / str(seed % 8)
         folder.mkdir(exist_ok=True)
         found = attempt(seed, folder)
@@ -88,10 +90,10 @@ def drawn(home: Path, options: argparse.Namespace) -> int:
             wrong += 1
             last = (found.stderr.strip().splitlines() or [""])[-1]
             print(f"{seed}: {found.fault}: {[one[:60] for one in found.arguments]}: {last[:160]}", flush=True)
-            if options.keep:
+            if keep:
                 entry = kept(found, folder, home / "smaller")
-                (options.keep / f"seed-{seed}.json").write_text(json.dumps(entry, indent=1) + "\n")
-    print(f"{options.tries} tries, {wrong} against the rule: {dict(counted.most_common())}")
+                (keep / f"seed-{seed}.json").write_text(json.dumps(entry, indent=1) + "\n")
+    print(f"{tries} tries, {wrong} against the rule: {dict(counted.most_common())}")
     return wrong
 
 

@@ -1,24 +1,10 @@
-"""Inputs that once broke the rule: they are answered as they must be, and new ones are made small."""
+"""Inputs that once broke the rule: each says what was wrong, and new ones are made small. (test_fuzz tries them.)"""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from fault_corpus import entries, shrunk
-
-FUZZER = Path(__file__).parents[2] / "benchmarks" / "faults.py"
-
-
-def test_what_broke_the_rule_once_is_answered_now() -> None:
-    done = subprocess.run(
-        [sys.executable, str(FUZZER), "--corpus"], capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    assert f"{len(entries())} kept inputs, 0 against the rule" in done.stdout
-    assert len(entries()) >= 51
 
 
 def test_every_input_says_what_was_wrong() -> None:

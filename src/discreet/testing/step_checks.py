@@ -20,6 +20,7 @@ from discreet.audit.builds.game import Played
 from discreet.audit.builds.laws import noise_tests
 from discreet.audit.builds.laws.draw_laws import DrawLaw, Slot, binomial_law, impossible, tests
 from discreet.audit.outcomes import Outcome, together
+from discreet.clipping.seeding import seed_torch
 from discreet.core.array_types import Array, BoolArray
 from discreet.testing.made_neighbours import Neighbours, Rows, neighbours
 from discreet.training.guard import generators_put_back
@@ -295,6 +296,6 @@ def _spans(released: object) -> dict[str, slice]:
 
 
 def _seed(seed: int) -> None:
-    torch.manual_seed(seed)
+    seed_torch(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002
     random.seed(seed)

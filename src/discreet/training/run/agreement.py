@@ -14,6 +14,7 @@ from torch import nn
 from discreet._version import __version__
 from discreet.clipping import Criterion
 from discreet.clipping.digests import combined_digest, state_digests, tensor_digest
+from discreet.clipping.seeding import seed_torch
 from discreet.core.errors import InputError
 from discreet.data import PrivateData
 from discreet.distributed.team import Team
@@ -113,7 +114,7 @@ def _views(found: Checked) -> str:
     data = found.parts.training
     rows = random_rows(found.copy.model, data, None, raw=True).inputs.cpu()
     with torch.random.fork_rng():
-        torch.manual_seed(0)
+        seed_torch(0)
         views = transformed(data, rows.repeat_interleave(data.views, 0))
     return f"{data.views} {tensor_digest(torch.view_as_real(views) if views.is_complex() else views)}"
 
@@ -125,7 +126,7 @@ def _digest(data: PrivateData) -> str:
         found.update(data.groups.order.tobytes() + data.groups.starts.tobytes())
     with torch.random.fork_rng():
         for start in range(0, data.rows, _AT_ONCE):
-            torch.manual_seed(start)  # rows may draw from torch's generator
+            seed_torch(start)  # rows may draw from torch's generator
             for part in data.fetch(np.arange(start, min(start + _AT_ONCE, data.rows))):
                 values = part.detach().cpu().contiguous()
                 found.update(f"{values.dtype} {tuple(values.shape)}".encode())
