@@ -60,7 +60,7 @@ def test_parts_of_three_processes_are_those_of_two_after_a_checkpoint(
         own = {name: Shard(part, shards.cuts[name].shape) for name, part in shards.own.items()}
         tree, tensors = encoded(Checkpoint("run", 1, own, cut.state_dict(), None, ()).as_dict())
         kept = {name: one for name, one in tensors.items() if rank == 0 or isinstance(one, Shard)}
-        parts.append(write_part(tmp_path / part_name("x", rank), kept))
+        parts.append(write_part(tmp_path / part_name(1, "a", rank), kept))
     write_index(tmp_path / "checkpoint.json", "run", 1, parts, tree)
 
     step(reference, dict(whole.named_parameters()), 0, 0, 1)

@@ -155,7 +155,7 @@ def test_parts_of_several_processes_are_one_tensor(tmp_path: Path) -> None:
     parts = []
     for rank, (start, stop) in enumerate(cuts):
         tree, tensors = encoded(kept({"weight": Shard(whole.reshape(-1)[start:stop], whole.shape)}).as_dict())
-        parts.append(write_part(tmp_path / part_name("x", rank), tensors))
+        parts.append(write_part(tmp_path / part_name(1, "a", rank), tensors))
     write_index(tmp_path / "checkpoint.json", "run", 1, parts, tree)
     same(read(tmp_path / "checkpoint.json").model, {"weight": whole})
 
@@ -218,7 +218,7 @@ def test_what_is_damaged_is_one_error_and_nothing_is_charged(tmp_path: Path, dam
     training, (change, words) = interrupted(tmp_path), DAMAGES[damage]
     (part,) = (tmp_path / "run").glob("checkpoint-*.safetensors")
     (tmp_path / "other").mkdir()
-    write_part(tmp_path / "other" / part_name("y", 0), encoded(training.model.state_dict())[1])
+    write_part(tmp_path / "other" / part_name(1, "b", 0), encoded(training.model.state_dict())[1])
     before = entries(tmp_path)
     change(training.folder.checkpoint, part)
     with pytest.raises(InputError, match=words) as raised:
@@ -235,6 +235,31 @@ def test_what_is_damaged_after_the_checks_is_found_when_the_run_is_opened(tmp_pa
     changed(part)
     with pytest.raises(InputError, match="changed, cut, or is of another checkpoint"):
         made.run()
+    assert entries(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["../other/checkpoint-3-a-0.safetensors", "key", "checkpoint-3-\0-0.safetensors"])
+def test_an_index_names_parts_beside_it_alone(tmp_path: Path, name: str) -> None:
+    save(tmp_path, {"weight": torch.ones(3)})
+    write_index(tmp_path / "checkpoint.json", "run", 1, [], {})
+    facts = json.loads((tmp_path / "checkpoint.json").read_text())
+    del facts["sha256"]
+    facts["parts"] = [{"file": name, "size": 1, "sha256": ""}]
+    digest = checkpoint_files._digest(facts)
+    (tmp_path / "checkpoint.json").write_text(json.dumps(facts | {"sha256": digest}))
+    with pytest.raises(InputError, match=r"cannot read .* of the checkpoint"):
+        load_checkpoint(tmp_path / "checkpoint.json")
+
+
+@pytest.mark.parametrize("shard", [None, "fully"])
+def test_a_checkpoint_of_another_optimizer_or_model_does_not_fit(tmp_path: Path, shard: str | None) -> None:
+    shared = {"shard": shard, "engine": "bookkeeping"}
+    interrupted(tmp_path, **shared)
+    before = entries(tmp_path)
+    (model := linear()).bias.requires_grad_(requires_grad=False)
+    optimizer = torch.optim.SGD([model.weight], lr=0.1)
+    with pytest.raises(InputError, match="does not fit this model or optimizer"):
+        tiny_training(tmp_path, stream=None, resume=True, model=model, optimizer=optimizer, **shared).run()
     assert entries(tmp_path) == before
 
 
@@ -286,7 +311,7 @@ def test_without_an_index_there_is_no_new_checkpoint_and_the_last_one_stays(
 
 def test_a_file_that_the_first_process_does_not_see_makes_no_checkpoint(tmp_path: Path) -> None:
     index = save(tmp_path, {"weight": torch.ones(3)})
-    part = write_part(tmp_path / part_name("z", 1), {})
+    part = write_part(tmp_path / part_name(1, "c", 1), {})
     (tmp_path / part.file).unlink()
     with pytest.raises(InputError, match="must lie where all processes see it"):
         write_index(index, "run", 2, [part], {})

@@ -118,7 +118,7 @@ def save_checkpoint(path: Path, make: Callable[[], Checkpoint], ranks: Ranks, *,
         checkpoint = make()
         tree, tensors = encoded(checkpoint.as_dict())
         own = {name: one for name, one in tensors.items() if ranks.first or isinstance(one, Shard)}
-        part = write_part(path.with_name(part_name(f"{checkpoint.position}-{token}", ranks.rank)), own)
+        part = write_part(path.with_name(part_name(checkpoint.position, token, ranks.rank)), own)
         return Written(checkpoint, tree, part), _digest(checkpoint) if shared_out else ""
 
     token = ranks.from_first("a checkpoint", lambda: secrets.token_hex(4))

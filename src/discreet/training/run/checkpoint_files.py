@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -25,7 +26,10 @@ from discreet.core.errors import InputError
 from discreet.training.run.state_json import Shard, numbers_of
 
 _FORMAT = "discreet-checkpoint/2"
-_PREFIX, _PART, _FORMER = "checkpoint-", "checkpoint-*.safetensors", "checkpoint.pt"
+_PARTS, _FORMER = "checkpoint-*.safetensors", "checkpoint.pt"
+
+_NAME = re.compile(r"checkpoint-\d+-[0-9a-f]+-\d+\.safetensors")
+"""What `part_name` gives."""
 
 _ADVICE = "restore it from a copy, or delete {} to go on from the first model"
 
@@ -85,12 +89,13 @@ class Index:
 
 def parts_in(folder: Path) -> tuple[Path, ...]:
     """The parts of checkpoints in a folder, whole or not."""
-    return tuple(sorted(folder.glob(_PART)))
+    return tuple(sorted(folder.glob(_PARTS)))
 
 
-def part_name(checkpoint: str, rank: int) -> str:
-    """The name of the file that a process writes for the checkpoint of this name."""
-    return f"{_PREFIX}{checkpoint}-{rank}.safetensors"
+def part_name(position: int, token: str, rank: int) -> str:
+    """The name of the file that a process writes for the checkpoint at this position. `token`: hexadecimal digits that
+    no other checkpoint has."""
+    return f"checkpoint-{position}-{token}-{rank}.safetensors"
 
 
 def write_part(path: Path, tensors: Mapping[str, Tensor | Shard]) -> Part:
@@ -170,7 +175,9 @@ def _read(path: Path, written: bytes) -> Index:
         if digest != _digest(content):
             raise ValueError("its own SHA-256 is another one")
         parts = tuple(Part(**one) for one in content["parts"])
-        return Index(path, content["run"], content["position"], parts, content["state"])
+        if not all(_NAME.fullmatch(part.file) for part in parts):
+            raise ValueError("a part has a name that no checkpoint gives")
+        return Index(path, str(content["run"]), int(content["position"]), parts, content["state"])
     except InputError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:

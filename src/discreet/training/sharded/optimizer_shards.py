@@ -81,11 +81,12 @@ class OptimizerShards:
 
 
 def own_state(optimizer: torch.optim.Optimizer, number: int, key: str, whole: Tensor, rank: int, size: int) -> Tensor:
-    """What a process of so many keeps of a state of parameter `number` of the optimizer, before it is shared out."""
-    parameter = [one for group in optimizer.param_groups for one in group["params"]][number]
-    if not is_like(parameter, key, whole):
+    """What a process of so many keeps of a state of parameter `number` of the optimizer, before it is shared out. All
+    of it, if there is no such parameter: the optimizer will refuse it."""
+    held = [one for group in optimizer.param_groups for one in group["params"]]
+    if number >= len(held) or not is_like(held[number], key, whole):
         return whole
-    start, stop = Cut.of(parameter, size).part(rank)
+    start, stop = Cut.of(held[number], size).part(rank)
     return whole.reshape(-1)[start:stop].clone()
 
 

@@ -157,11 +157,15 @@ class ShardedRun:
         return own_state(self._optimizer, int(str(way[2])), str(way[3]), whole, ranks.rank, ranks.size)
 
     def load_optimizer(self, state: dict[str, Any]) -> None:
-        """Let the optimizer go on from the state of a checkpoint: now, or when it is shared out."""
-        if self._team.sharded:
-            self._loaded = state
-        else:
+        """Let the optimizer go on from the state of a checkpoint: now, or when it is shared out. `ValueError` if it has
+        other groups of parameters."""
+        if not self._team.sharded:
             self._optimizer.load_state_dict(state)
+            return
+        groups = state["param_groups"], self._optimizer.param_groups
+        if len({tuple(len(group["params"]) for group in one) for one in groups}) > 1:
+            raise ValueError("its optimizer has other groups of parameters")
+        self._loaded = state
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """The state dictionaries of model and optimizer, with what this process has of each tensor; None before the
