@@ -13,13 +13,17 @@ _SEEDS = 2**62
 def seed_torch(number: int) -> None:
     """Seed all of torch's generators.
 
-    Without an accelerator only the CPU has one. There `torch.manual_seed` is avoided: it also stores a call, with its
-    stack, for every kind of device that might be used later, which takes as long as a small step.
+    `torch.manual_seed` also stores a call, with its stack, for every kind of device that might be used later, which
+    takes as long as a small step. So it is avoided where it is known which devices have generators: without an
+    accelerator the CPU alone, and once CUDA is in use its cards.
     """
     if torch.accelerator.is_available():
-        torch.manual_seed(number)
-    else:
-        torch.default_generator.manual_seed(number)
+        if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            torch.manual_seed(number)
+            return
+        for generator in torch.cuda.default_generators:
+            generator.manual_seed(number)
+    torch.default_generator.manual_seed(number)
 
 
 class SeededAfterwards:
