@@ -110,11 +110,15 @@ class Chosen:
     """Stands in for a sub-stream: gives words and spares of the test's choice."""
 
     def __init__(self, words: Integers, rounds: Integers) -> None:
-        self._words, self._rounds, self._round = words, rounds, 0
+        self._words, self._rounds, self._round, self._read = words, rounds, 0, 0
 
-    def fill_first(self, out: npt.NDArray[np.uint64]) -> "Chosen":
-        out[:] = self._words.view(np.uint64)
+    def spares(self, count: int) -> "Chosen":
+        assert count == len(self._words)
         return self
+
+    def fill(self, out: npt.NDArray[np.uint64]) -> None:
+        out[:] = self._words[self._read : self._read + len(out)].view(np.uint64)
+        self._read += len(out)
 
     def next_round(self, places: Integers) -> npt.NDArray[np.uint64]:
         drawn = self._rounds[self._round % len(self._rounds), places].view(np.uint64)

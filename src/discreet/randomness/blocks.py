@@ -24,6 +24,8 @@ BLOCK = 1 << 16
 THREADS_FROM = 1 << 17
 """The calling thread fills shorter arrays alone: starting other threads would cost more than it saves."""
 
+_LONGEST, _EACH = 8, 3
+
 _PASS = 1 << 21
 """Values per block of a pass over memory, which takes a millisecond or two."""
 
@@ -44,22 +46,24 @@ def fill_in_blocks(
     out: npt.NDArray[_Number],
     make_filler: Callable[[int], BlockFiller[_Number]],
     words: Callable[[int], int],
+    block: int | None = None,
 ) -> None:
-    """Overwrite `out`, shape (n,), block by block.
+    """Overwrite `out`, shape (n,), in blocks of `block` values, `BLOCK` by default.
 
     Each thread calls `make_filler(size)` once and gets a filler for blocks of at most `size` values. A block of b
     values gets the next `words(b)` words of `substream` as a part of its own. Errors of a filler are raised.
     """
-    if 0 < len(out) <= BLOCK:
+    size = BLOCK if block is None else block
+    if 0 < len(out) <= size:
         make_filler(len(out)).fill(substream.part(words(len(out))), out)
         return
     jobs: SimpleQueue[tuple[Substream, npt.NDArray[_Number]]] = SimpleQueue()
-    for start in range(0, len(out), BLOCK):
-        block = out[start : start + BLOCK]
-        jobs.put((substream.part(words(len(block))), block))
+    for start in range(0, len(out), size):
+        part = out[start : start + size]
+        jobs.put((substream.part(words(len(part))), part))
 
     def work() -> None:
-        filler = make_filler(min(BLOCK, len(out)))
+        filler = make_filler(min(size, len(out)))
         with suppress(Empty):
             while True:
                 filler.fill(*jobs.get_nowait())
@@ -73,6 +77,13 @@ def fill_in_blocks(
         work()
         for other in others:
             other.result()
+
+
+def long_blocks(length: int) -> int:
+    """The size of blocks for numbers that do not depend on it: up to `_LONGEST` times `BLOCK`, with several for each
+    thread. What is done under Python's lock takes as long for a long block as for a short one."""
+    each = length // (_EACH * usable_cores() * BLOCK)
+    return BLOCK * max(1, min(_LONGEST, each))
 
 
 def in_blocks(work: Callable[[int, int], int], length: int) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.core import assumptions, checks
-from discreet.randomness.blocks import fill_in_blocks
+from discreet.randomness.blocks import BLOCK, fill_in_blocks, long_blocks
 from discreet.randomness.stream import Substream
 from discreet.randomness.ziggurat import Compiled, compiled, tables
 
@@ -28,7 +28,7 @@ def normals(substream: Substream, n: int) -> Floats:
     Source: Marsaglia and Tsang 2000 (see ziggurat.py).
     """
     values = np.empty(checks.count("n", n, least=0))
-    fill_in_blocks(substream, values, partial(Ziggurat, compiled()), words=int)
+    fill_in_blocks(substream, values, partial(Ziggurat, compiled()), words=int, block=long_blocks(len(values)))
     return values
 
 
@@ -37,13 +37,19 @@ class Ziggurat:
 
     def __init__(self, functions: Compiled, size: int) -> None:
         self._functions, self._tables = functions, tables()
-        self._places, self._left = np.empty((2, size), np.int64)  # only the first few per mille are used
+        self._places, self._left = np.empty((2, size + BLOCK), np.int64)  # only the first few per mille are used
 
     def fill(self, substream: Substream, out: Floats) -> None:
         """Overwrite `out`, contiguous, of shape (b,), with b normals from the next b words, in place."""
-        table = self._tables
-        spares = substream.fill_first(out.view(np.uint64))
-        undecided = self._functions.propose(out.view(np.int64), out, table.units, table.edges, self._places, self._left)
+        table, undecided = self._tables, 0
+        spares = substream.spares(len(out))
+        for start in range(0, len(out), BLOCK):  # so that a word is still in the cache when it becomes a point
+            piece = out[start : start + BLOCK]
+            substream.fill(piece.view(np.uint64))
+            rest = self._places[undecided:], self._left[undecided:]
+            found = self._functions.propose(piece.view(np.int64), piece, table.units, table.edges, *rest)
+            rest[0][:found] += start
+            undecided += found
         while undecided:
             places, left = self._places[:undecided], self._left[:undecided]
             drawn = spares.next_round(places).view(np.int64)

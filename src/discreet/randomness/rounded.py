@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.core import assumptions, checks
 from discreet.core.errors import InputError
-from discreet.randomness.blocks import BLOCK, fill_in_blocks
+from discreet.randomness.blocks import BLOCK, fill_in_blocks, long_blocks
 from discreet.randomness.exact import BLOCK_WORDS, EXACT_ASSUMPTION, Integers, checked_scale, exact_rounded_normals
 from discreet.randomness.kept_arrays import whole_numbers
 from discreet.randomness.normal import Ziggurat
@@ -80,7 +80,8 @@ def fast_rounded_normals(substream: Substream, n: int, scale: int) -> Integers:
     """
     count = checks.count("n", n, least=0)
     values = whole_numbers(count)
-    fill_in_blocks(substream, values, partial(_FastNormals, compiled(), checked_scale(scale)), words=int)
+    filler = partial(_FastNormals, compiled(), checked_scale(scale))
+    fill_in_blocks(substream, values, filler, words=int, block=long_blocks(count))
     return values
 
 

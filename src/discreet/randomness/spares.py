@@ -31,7 +31,7 @@ Words = npt.NDArray[np.uint64]
 
 @final
 class Spares:
-    """The spares of a run of words that starts at word `first` of the sub-stream. Made by `Substream.fill_first`."""
+    """The spares of a run of words that starts at word `first` of the sub-stream. Made by `Substream.spares`."""
 
     __slots__ = ("_aes", "_encrypt", "_first", "_process", "_round", "_run")
 

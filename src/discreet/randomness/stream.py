@@ -105,14 +105,12 @@ class Substream:
         cipher.fill(out.view(np.uint8))
         return out if sys.byteorder == "little" else out.byteswap(inplace=True)
 
-    def fill_first(self, out: Words) -> Spares:
-        """Overwrite `out` as `fill` does, and return the spare words of these words.
+    def spares(self, count: int) -> Spares:
+        """The spare words of the next `count` words, which are still to be read.
 
         Errors as `words`; `RandomnessReuse` too for words beyond the first 2^63, which have no spares.
         """
-        spares = Spares(self._aes, self._position, self._checked_count(len(out)))
-        self._filled(out)
-        return spares
+        return Spares(self._aes, self._position, self._checked_count(count))
 
     def part(self, count: int) -> Substream:
         """Set the next `count` words aside as a sub-stream of their own, which ends after them.
