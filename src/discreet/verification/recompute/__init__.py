@@ -24,7 +24,7 @@ from scipy.special import ndtr, ndtri
 
 from discreet.core.errors import InputError
 from discreet.verification.recompute import allocation, gaussian, poisson_loss, truncated
-from discreet.verification.recompute.compose import Orders, choose_orders, compose, first_below, last_above
+from discreet.verification.recompute.compose import Orders, chernoff, choose_orders, compose, first_below, last_above
 from discreet.verification.recompute.events import Part, Steps, parts, positive
 
 __all__ = ["FINEST", "Bounds", "Decision", "decide", "epsilon_bounds"]
@@ -145,8 +145,9 @@ def by_fourier(steps: list[Part], delta: float, tolerance: float, max_points: in
     Of truncated steps it has the upper end only. `zero_out`: see `truncated`.
     """
     reach = _reach(steps, delta)
-    goal = max(choose_orders(steps, delta, reach, removal).epsilon for removal in (True, False))
-    both = [(removal, choose_orders(steps, delta, reach, removal, goal)) for removal in (True, False)]
+    bounds = [(removal, chernoff(steps, delta, reach, removal)) for removal in (True, False)]
+    goal = max(0.0, *(float(bound.min()) for _, bound in bounds))
+    both = [(removal, choose_orders(steps, reach, removal, bound, goal)) for removal, bound in bounds]
     h, longest = _spacing(steps, [orders for _, orders in both], reach, tolerance, max_points)
     fine = max(h / 4, min(h, 1.05 * longest / min(LOWER_POINTS, max_points)))
 
@@ -180,7 +181,7 @@ def _above(part: Part, grid: float, reach: float, removal: bool, zero_out: bool)
 def symmetrised(steps: list[Part], delta: float, tolerance: float, max_points: int) -> Bounds:
     """The upper bound for batches of fixed size, each step symmetrised before composing; nothing from below."""
     reach = _reach(steps, delta)
-    orders = choose_orders(steps, delta, reach, None)
+    orders = choose_orders(steps, reach, None, chernoff(steps, delta, reach, None))
     h, _ = _spacing(steps, [orders], reach, tolerance, max_points)
 
     def upper(grid: float) -> float:

@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import logsumexp, ndtr
+from scipy.special import ndtr
 
 from discreet.verification.recompute.events import Part
+from discreet.verification.recompute.log_sums import log_sums
 from discreet.verification.recompute.poisson_loss import EPS, MU_ERROR, Array, Loss
 
 _ROWS = 2**20
@@ -60,8 +61,7 @@ def above(part: Part, h: float, tail: float, removal: bool) -> Loss:
 def log_moment(part: Part, orders: Array, tail: float, removal: bool) -> Array:
     """ln E exp(order L) on a coarse grid: a guide for choices, not part of any bound."""
     t, log_mass = _sketch(part, tail, removal)
-    found: Array = logsumexp(np.multiply.outer(orders, t) + log_mass, axis=1)
-    return found
+    return log_sums(np.multiply.outer(orders, t) + log_mass)
 
 
 @lru_cache(maxsize=64)

@@ -20,10 +20,14 @@ from scipy.special import logsumexp, ndtr
 
 from discreet.verification.recompute import allocation, truncated
 from discreet.verification.recompute.events import Part
+from discreet.verification.recompute.log_sums import log_sums
 from discreet.verification.recompute.poisson_loss import EPS, Array, Loss, loss_at
 
 OUTSIDE = 1e-14
 """Tilted mass left out at each side of the window."""
+
+TILTS = np.geomspace(1e-3, 1e6, 400)
+"""The tilts to choose from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +76,29 @@ class Curve:
         return bound + self.infinite if self.sign > 0 else bound
 
 
-def choose_orders(parts: list[Part], delta: float, reach: float, removal: bool | None, goal: float = 0.0) -> Orders:
-    """The tilt at which Chernoff's bound on delta gives the smallest epsilon; the orders that make the window short.
+def chernoff(parts: list[Part], delta: float, reach: float, removal: bool | None) -> Array:
+    """The epsilon that Chernoff's bound on delta gives at each of `TILTS`. `removal` None: the symmetrised pair."""
+    largest_weight = -np.log1p(TILTS) - TILTS * np.log1p(1 / TILTS)
+    return np.asarray((_cumulants(parts, TILTS, reach, removal) + largest_weight - math.log(delta)) / TILTS)
+
+
+def choose_orders(parts: list[Part], reach: float, removal: bool | None, bound: Array, goal: float = 0.0) -> Orders:
+    """The tilt at which `bound`, made by `chernoff`, is smallest; the orders that make the window short.
 
     The smallest tilt that gives `goal` will do: the direction that does not decide needs no accuracy below the other's
-    epsilon, and its best tilt may be huge (when a unit is added, the loss is at most -ln(1-q)). `removal` None: the
-    symmetrised pair.
+    epsilon, and its best tilt may be huge (when a unit is added, the loss is at most -ln(1-q)).
     """
-
-    def cumulant(orders: Array) -> Array:
-        return np.asarray(sum(part.count * _log_moment(part, orders, reach, removal) for part in parts))
-
-    tilt = np.geomspace(1e-3, 1e6, 400)
-    largest_weight = -np.log1p(tilt) - tilt * np.log1p(1 / tilt)
-    bound = (cumulant(tilt) + largest_weight - math.log(delta)) / tilt
     best = int(np.argmax(bound <= goal)) if np.any(bound <= goal) else int(np.argmin(bound))
-    a, step = float(tilt[best]), np.geomspace(1e-2, 1e6, 300)
-    here = float(cumulant(np.array([a]))[0])
-    high = (cumulant(a + step) - here - math.log(OUTSIDE)) / step
-    low = (cumulant(a - step) - here - math.log(OUTSIDE)) / -step
+    a, step = float(TILTS[best]), np.geomspace(1e-2, 1e6, 300)
+    here = float(_cumulants(parts, np.array([a]), reach, removal)[0])
+    high = (_cumulants(parts, a + step, reach, removal) - here - math.log(OUTSIDE)) / step
+    low = (_cumulants(parts, a - step, reach, removal) - here - math.log(OUTSIDE)) / -step
     i, j = int(np.argmin(high)), int(np.argmax(low))
     return Orders(a, float(step[i]), float(step[j]), max(float(bound[best]), 0.0), float(high[i] - low[j]))
+
+
+def _cumulants(parts: list[Part], orders: Array, reach: float, removal: bool | None) -> Array:
+    return np.asarray(sum(part.count * _log_moment(part, orders, reach, removal) for part in parts))
 
 
 def _log_moment(part: Part, orders: Array, reach: float, removal: bool | None) -> Array:
@@ -108,12 +114,11 @@ def _log_moment(part: Part, orders: Array, reach: float, removal: bool | None) -
     z = np.linspace(low, part.mu + reach, 1501)
     loss = loss_at(part, z)
     log_density = -z * z / 2 + math.log((z[1] - z[0]) / math.sqrt(2 * math.pi))
-    forth, back = (np.multiply.outer(a, loss) + log_density for a in (orders + 1, -orders))
     if removal is not None:
-        return np.asarray(logsumexp(forth if removal else back, axis=1), dtype=np.float64)
+        return log_sums(np.multiply.outer(orders + 1 if removal else -orders, loss) + log_density)
+    forth, back = (np.multiply.outer(a, loss) + log_density for a in (orders + 1, -orders))
     level = math.log(max((1 - part.rate) * math.erf(part.mu / math.sqrt(8)), 1e-300))
-    exponent = np.concatenate((forth, back, np.full((len(orders), 1), level)), axis=1)
-    return np.asarray(logsumexp(exponent, axis=1), dtype=np.float64)
+    return log_sums(np.concatenate((forth, back, np.full((len(orders), 1), level)), axis=1))
 
 
 def compose(losses: list[tuple[Loss, int]], h: float, orders: Orders, sign: int, max_points: int) -> Curve:
