@@ -1,9 +1,9 @@
 """What a step would take on many graphics cards, on paper: an estimate by a model of one line for each part.
 
-Nothing of it was measured on cards. A collective of cards takes its volume over the bandwidth of a card, and a latency
-for every doubling of their number; a card computes at the rate that large models reach; noise is drawn by the processor
-cores of a card's share; clipping costs a quarter more than a plain pass. Plain training hides most of its messages
-behind the backward pass; private sums exist when all norms are known, and are sent then.
+Of it, clipping alone was measured on a card. A collective of cards takes its volume over the bandwidth of a card, and
+a latency for every doubling of their number; a card computes at the rate that large models reach; noise is drawn by
+the processor cores of a card's share; clipping costs half as much again as a plain pass. Plain training hides most of
+its messages behind the backward pass; private sums exist when all norms are known, and are sent then.
 
 Private sums do not travel by such collectives, but by gloo, from the memory of the host (`ranks.Ranks`): a process
 sends to each other one in turn, at the rate of one connection, and waits for a message of each. So with many processes
@@ -27,9 +27,9 @@ MESSAGE, CONNECTION = 1e-4, 1.5e9
 """Of gloo: seconds for a message, and bytes a second that a connection carries while another one's come, as measured
 here between two processes of a machine."""
 
-CLIPPING, NOT_HIDDEN = 1.25, 0.3
-"""Private over plain computing, an assumption; the share of plain messages (or, where these take longer, of
-computing) that is not hidden behind the other."""
+CLIPPING, NOT_HIDDEN = 1.5, 0.3
+"""Private over plain computing, as measured on an H200 (benchmarks/RESULTS.md); the share of plain messages (or,
+where these take longer, of computing) that is not hidden behind the other."""
 
 NETWORKS: Mapping[str, float] = MappingProxyType({"fast": 360e9, "slow": 12e9})
 """Bytes a second and card: eight cards a node with 400 Gb/s each, or with 100 Gb/s together."""

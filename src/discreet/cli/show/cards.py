@@ -51,7 +51,7 @@ def lines(facts: dict[str, Any]) -> list[str]:
     """The same for people."""
     return [
         f"on paper, {facts['processes']} {facts['card']}, the model whole on each ({facts['weights']:.3g} weights, "
-        f"{_bytes(facts['memory'])} of them and their sums); no card was measured:",
+        f"{_bytes(facts['memory'])} of them and their sums); of it, clipping alone was measured on a card:",
         *(
             f"  {name} network: {facts['step_seconds'][name] * 1e3:.3g} ms a step, {facts['over_plain'][name]:.3g} of "
             f"plain training; {wall_time.in_words(facts['wall_seconds'][name])} in all"
