@@ -38,6 +38,7 @@ from discreet.publication.pages.card import (
     trained_tensors,
 )
 from discreet.publication.pages.charts import svg_charts
+from discreet.publication.pages.charts.drawn_once import drawn
 from discreet.publication.pages.charts.model_charts import figures
 from discreet.publication.pages.charts.svg_charts import Prefix
 from discreet.publication.pages.clipping_words import how_clipped
@@ -113,7 +114,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
         purpose=purpose(spec),
         on_public_rows=figures(spec.public_rows),
         error_bound=None if spec.public_rows is None else spec.public_rows.errors.get("0.9"),
-        tradeoff_figure=Markup(_tradeoff_chart(risk)),
+        tradeoff_figure=_tradeoff_chart(risk),
         tier=tier(epsilon),
         answers=answers(facts, plan, spec, words, search),
         contents=contents(facts),
@@ -179,11 +180,11 @@ def charts(facts: dict[str, Any], plan: Plan) -> dict[str, Any]:
         "batches": [batch for batch, _ in plan.batches],
         "multipliers": [multiplier for multiplier, _ in plan.multipliers],
         "curve": curve,
-        "epsilon_figure": Markup(
-            svg_charts.epsilon_chart(curve, rounded_up(claim["epsilon"]), charged if charged < plan.charges else None)
+        "epsilon_figure": drawn(
+            svg_charts.epsilon_chart, curve, rounded_up(claim["epsilon"]), charged if charged < plan.charges else None
         ),
-        "noise_figure": Markup(svg_charts.noise_chart(plan.multipliers)),
-        "batch_figure": Markup(svg_charts.batch_chart(plan.batches)) if plan.rates else None,
+        "noise_figure": drawn(svg_charts.noise_chart, plan.multipliers),
+        "batch_figure": drawn(svg_charts.batch_chart, plan.batches) if plan.rates else None,
     }
 
 
@@ -196,9 +197,9 @@ def chosen_charts(facts: dict[str, Any]) -> dict[str, Any]:
         "batches": found.batches,
         "multipliers": [noise for noise, _ in found.phases],
         "curve": [],
-        "epsilon_figure": Markup(svg_charts.spent_chart(found.spent)),
-        "noise_figure": Markup(svg_charts.noise_chart(found.phases)),
-        "batch_figure": Markup(svg_charts.batch_chart(batches)) if len(set(found.batches)) > 1 else None,
+        "epsilon_figure": drawn(svg_charts.spent_chart, found.spent),
+        "noise_figure": drawn(svg_charts.noise_chart, found.phases),
+        "batch_figure": drawn(svg_charts.batch_chart, batches) if len(set(found.batches)) > 1 else None,
     }
 
 
@@ -207,7 +208,7 @@ def accuracy_figure(facts: dict[str, Any]) -> Markup | None:
     measured = [entry for entry in facts["public_evaluations"] if "accuracy" in entry]
     if not len(measured) > 1:
         return None
-    return Markup(svg_charts.accuracy_chart([e["step"] for e in measured], [e["accuracy"] for e in measured]))
+    return drawn(svg_charts.accuracy_chart, [e["step"] for e in measured], [e["accuracy"] for e in measured])
 
 
 def attacks(risk: SideBySide) -> list[dict[str, float]]:
@@ -222,7 +223,7 @@ def attacks(risk: SideBySide) -> list[dict[str, float]]:
     ]
 
 
-def _tradeoff_chart(risk: SideBySide) -> str:
+def _tradeoff_chart(risk: SideBySide) -> Markup:
     """Both bounds over the rate of false positives, with close points where the curves are steep."""
     spread = np.linspace(0.0, math.pi, 121)
     shares = (1 - np.cos(spread)) / 2
@@ -232,7 +233,7 @@ def _tradeoff_chart(risk: SideBySide) -> str:
     about = f"At 1% false positives at most {at_one} true positives; guessing has 1%."
     if risk.curve is not None:
         about += f" Epsilon and delta alone leave {loose} possible."
-    return svg_charts.tradeoff_chart(shares.tolist(), best, budget if risk.curve is not None else None, about)
+    return drawn(svg_charts.tradeoff_chart, shares.tolist(), best, budget if risk.curve is not None else None, about)
 
 
 def released(events: dict[str, Any], words: Words = ROW, before: int = 0) -> list[dict[str, Any]]:
