@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discreet.core.errors import InputError, RandomnessReuse
 from discreet.randomness import Purpose, TestStream, counter_mode, normals
 from discreet.randomness.counter_mode import MANY, Bytes, KeyStream, Locked, Unlocked, key_stream
 
@@ -104,3 +106,33 @@ def test_without_the_library_words_are_the_same(monkeypatch: pytest.MonkeyPatch)
     counter_mode._library.cache_clear()
     assert counter_mode._library() is None
     assert (drawn() == wanted).all()
+
+
+def test_two_threads_that_read_one_sub_stream_are_refused_before_words_come_twice() -> None:
+    """OpenSSL runs without the lock, so nothing else keeps them apart. A thread that is refused has read nothing."""
+    unlocked(KEY, COUNTER)
+    stream, found, refused = TestStream(4).substream(Purpose.NOISE, 1), [], []
+
+    def work() -> None:
+        for _ in range(40):
+            try:
+                found.append(stream.words(1 << 16))
+            except RandomnessReuse as error:
+                refused.append(str(error))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    words = np.concatenate(found)
+    assert len(np.unique(words)) == len(words)  # 5e6 words: a repeat by chance has probability 7e-7
+    assert len(found) + len(refused) == 80
+    assert all("two threads" in one for one in refused)
+
+
+def test_memory_that_may_not_be_written_to_is_refused() -> None:
+    stream = TestStream(4).substream(Purpose.NOISE, 2)
+    for size in (4, 1 << 16):
+        with pytest.raises(InputError, match="written to"):
+            stream.fill(np.frombuffer(bytes(8 * size), np.uint64))

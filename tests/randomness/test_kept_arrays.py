@@ -45,6 +45,16 @@ def test_tensors_hold_the_memory_too() -> None:
 
 
 @pytest.mark.usefixtures("_kept")
+def test_what_an_array_is_based_on_holds_the_memory_too() -> None:
+    first = whole_numbers(LONG)
+    address, base = first.ctypes.data, first.base
+    del first
+    assert whole_numbers(LONG).ctypes.data != address
+    del base
+    assert address in {whole_numbers(LONG).ctypes.data for _ in range(2)}
+
+
+@pytest.mark.usefixtures("_kept")
 def test_memory_of_another_length_is_freed() -> None:
     whole_numbers(LONG)
     assert len(kept_arrays._SPARE) == 1

@@ -24,13 +24,18 @@ _NOTHING = nullcontext()
 def _changed(device: str, before: str) -> Iterator[None]:
     card = torch.backends.cuda.matmul
     reductions = card.allow_bf16_reduced_precision_reduction, card.allow_fp16_reduced_precision_reduction
+    half = getattr(card, "allow_fp16_accumulation", False)  # of torch 2.7 and later
     with torch.autocast(device, enabled=False), torch.backends.cudnn.flags(allow_tf32=False):
         if before != "highest":
             torch.set_float32_matmul_precision("highest")
         card.allow_bf16_reduced_precision_reduction = card.allow_fp16_reduced_precision_reduction = False
+        if half:
+            card.allow_fp16_accumulation = False
         try:
             yield
         finally:
             card.allow_bf16_reduced_precision_reduction, card.allow_fp16_reduced_precision_reduction = reductions
+            if half:
+                card.allow_fp16_accumulation = True
             if before != "highest":
                 torch.set_float32_matmul_precision(before)

@@ -99,7 +99,10 @@ def _in_part(add: Callable[..., int], values: Array, noise: IntArray, grid: floa
 
 
 def divide(noisy: Array, divisor: float, out: npt.NDArray[np.float32]) -> None:
-    """Overwrite `out` with `noisy / divisor`, divided in float64 and rounded to single precision. Shapes are equal."""
+    """Overwrite `out`, contiguous, with `noisy / divisor`, divided in float64 and rounded to single precision. Shapes
+    are equal."""
+    if not out.flags.c_contiguous:
+        raise PrivacyViolation("means are written to contiguous memory")
     values, found = noisy.reshape(-1), out.reshape(-1)
 
     def part(start: int, stop: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +29,15 @@ def whole_numbers(count: int) -> IntArray:
     if size <= _LARGEST or not keep_freed_memory.cache_info().currsize:
         return np.empty(count, np.int64)
     memory = _spare(size)
-    array: IntArray = np.frombuffer(memory.data, np.int64)
-    weakref.finalize(array, _SPARE.append, memory).atexit = False  # its views refer to the array, not to the memory
+    owner = memory.view(_Owner)
+    weakref.finalize(owner, _SPARE.append, memory).atexit = False
+    array: IntArray = np.frombuffer(owner.data, np.int64)
     return array
+
+
+class _Owner(np.ndarray[Any, Any]):
+    """Stands between a block and what refers to it. Views refer to the array, the array to this; when it dies, nothing
+    refers to the block."""
 
 
 def _spare(size: int) -> npt.NDArray[np.uint8]:

@@ -76,7 +76,7 @@ class Substream:
     `part` sets words aside for another thread; a sub-stream or a part itself belongs to one thread at a time.
     """
 
-    __slots__ = ("_aes", "_cipher", "_end", "_position", "_process")
+    __slots__ = ("_aes", "_cipher", "_end", "_position", "_process", "_reading")
     _cipher: KeyStream | None
 
     def __init__(self, key: bytes) -> None:
@@ -100,9 +100,16 @@ class Substream:
         return self._filled(out)
 
     def _filled(self, out: Words) -> Words:
-        cipher = self._cipher = self._cipher or self._cipher_here(len(out))
-        self._position += len(out)
-        cipher.fill(out.view(np.uint8))
+        if not (out.flags.writeable and out.flags.c_contiguous):
+            raise InputError("words are written to contiguous memory that may be written to")
+        if not self._reading.acquire(blocking=False):
+            raise RandomnessReuse("two threads read one sub-stream at the same time; give each a part of its own")
+        try:
+            cipher = self._cipher = self._cipher or self._cipher_here(len(out))
+            self._position += len(out)
+            cipher.fill(out.view(np.uint8))
+        finally:
+            self._reading.release()
         return out if sys.byteorder == "little" else out.byteswap(inplace=True)
 
     def spares(self, count: int) -> Spares:
@@ -136,6 +143,7 @@ class Substream:
     def _move(self, position: int, end: int) -> None:
         """Make the words at `position` .. `end` - 1 the ones that are left."""
         self._position, self._end = position, end
+        self._reading = threading.Lock()
         self._cipher = None  # made when words are first read: some parts are only divided further
 
     def _cipher_here(self, count: int) -> KeyStream:

@@ -29,7 +29,7 @@ from discreet.clipping.rules.numbers import (
 )
 from discreet.clipping.rules.products import outer
 from discreet.clipping.rules.products.gram import gram_and_rounding
-from discreet.clipping.rules.products.half import factors, products
+from discreet.clipping.rules.products.half import additions, factors, products
 from discreet.clipping.units import Units
 
 _NARROW = 8
@@ -114,11 +114,12 @@ class LinearRule(Rule):
         count, size, features = self._products.shape
         places = tokens + size * torch.arange(count, device=tokens.device).unsqueeze(1)
         self._products.view(-1, features).index_add_(0, places.reshape(-1), spread.flatten(0, 1))
-        terms, number = terms + outer_lengths(a, g), a.shape[1] + tokens.shape[1]
+        terms, number = terms + outer_lengths(a, g), additions(g, a.shape[1]) + tokens.shape[1]
         return with_rounding(squared_norms(self._products), terms, wide_type(g.dtype), number)
 
     def terms(self, name: str) -> int:
-        return 1 if name == "bias" else self._positions()[0].shape[1]
+        a, g = self._positions()
+        return 1 if name == "bias" else additions(g, a.shape[1])
 
     def lengths(self, name: str) -> Tensor:
         a, g = self._positions()

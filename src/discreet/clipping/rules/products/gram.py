@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from discreet.clipping.rules.numbers import squared_norms, wide_type, with_rounding
-from discreet.clipping.rules.products.half import products, unit_roundoff
+from discreet.clipping.rules.products.half import additions, products, unit_roundoff
 
 _ROUNDED = 2**-6
 """Gram sums are enlarged for rounding by at most this share. Those that would need more are computed again, from the
@@ -25,7 +25,7 @@ _HALVED = 64
 def gram_and_rounding(a: Tensor, g: Tensor) -> Tensor:
     """`gram_squares`, enlarged by the rounding of the weighted sum, which other code forms."""
     squares, unrelated = gram_squares(a, g)
-    return with_rounding(squares, (a.shape[1] * unrelated).sqrt(), wide_type(g.dtype), a.shape[1])
+    return with_rounding(squares, (a.shape[1] * unrelated).sqrt(), wide_type(g.dtype), additions(g, a.shape[1]))
 
 
 def gram_squares(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:

@@ -23,10 +23,10 @@ def factors(activation: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
 
     In half precision where the device multiplies that faster and the gradient has it: there the layer has rounded its
     input to that type itself, so that nothing is lost. At least in single precision elsewhere, and where every example
-    has one position, whose norms need no products.
+    has one position: its norm is measured without the product, which may be beyond all range.
     """
-    kind = gradient.dtype
-    if kind in HALF and gradient.dim() > 2 and _WIDENING and gradient.device.type in MULTIPLYING_HALF:
+    kind, positions = gradient.dtype, gradient.shape[1:-1].numel()
+    if kind in HALF and positions > 1 and _WIDENING and gradient.device.type in MULTIPLYING_HALF:
         return activation.detach().to(kind), gradient.detach()
     return wide(activation), wide(gradient)
 
@@ -47,6 +47,11 @@ def _aligned(matrices: Tensor) -> Tensor:
     those of a table of 50,257 words do."""
     missing = -matrices.shape[2] % _ALIGNED if matrices.stride(2) == 1 else 0
     return F.pad(matrices, (0, missing)) if missing else matrices
+
+
+def additions(factor: Tensor, positions: int) -> int:
+    """How many additions that err by half a unit in the last place err as much as those of `products` do."""
+    return positions * (2 if factor.dtype in HALF else 1)
 
 
 def unit_roundoff(dtype: torch.dtype) -> float:
