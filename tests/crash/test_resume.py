@@ -36,6 +36,11 @@ def restore(folder: Path, names: tuple[str, ...] | None = None) -> None:
             shutil.copy(file, folder / "run")
 
 
+def without_checkpoint(folder: Path) -> None:
+    for file in (folder / "run").glob("checkpoint*"):
+        file.unlink()
+
+
 def test_an_old_checkpoint_is_safe(server: Server, tmp_path: Path) -> None:
     """Charges go on where they were, with other noise; only the work of the lost steps is lost."""
     assert server(tmp_path, fault=STOP)[0] == CRASH
@@ -50,7 +55,7 @@ def test_an_old_checkpoint_is_safe(server: Server, tmp_path: Path) -> None:
 
 def test_without_its_checkpoint_a_run_begins_from_its_first_model_and_pays_on(server: Server, tmp_path: Path) -> None:
     assert server(tmp_path, fault=STOP)[0] == CRASH
-    (tmp_path / "run" / "checkpoint.json").unlink()
+    without_checkpoint(tmp_path)
     assert server(tmp_path, resume=True, publish=True)[0] == 0
     assert findings(tmp_path).faults == {}
     assert verify(tmp_path / "out").accepted
@@ -87,7 +92,7 @@ def test_what_the_claim_rests_on_may_not_change(
 ) -> None:
     assert server(tmp_path, fault=STOP)[0] == CRASH
     if not with_checkpoint:
-        (tmp_path / "run" / "checkpoint.json").unlink()
+        without_checkpoint(tmp_path)
     before, released = findings(tmp_path).charged, journal(tmp_path)
     code, said = server(tmp_path, resume=True, **change)
     assert code == 1

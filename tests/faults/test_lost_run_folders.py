@@ -25,16 +25,16 @@ def test_a_run_folder_that_goes_meanwhile_is_said_in_one_line(
     monkeypatch.chdir(tmp_path)
     real, folder = checkpoint_files.write_durably, tmp_path / "model.run"
 
-    def gone(path: Path, write: Any, mode: int) -> None:
+    def gone(path: Path, write: Any, mode: int, **more: Any) -> None:
         if left == "no ledger":
-            real(path, write, mode)
+            real(path, write, mode, **more)
             for one in folder.glob("ledger.sqlite*"):
                 one.unlink()
             return
         shutil.rmtree(folder)
         if left == "a file":
             folder.write_text("another program's")
-        real(path, write, mode)
+        real(path, write, mode, **more)
 
     monkeypatch.setattr(checkpoint_files, "write_durably", gone)
     books = tmp_path / "team.sqlite"

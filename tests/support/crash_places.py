@@ -119,7 +119,7 @@ def instrument(fault: Fault) -> None:
         hit(f"unlink {called(path)}: before")
         unlink(path, missing_ok=missing_ok)
 
-    def write(path: Path, content: Any, mode: int) -> None:
+    def write(path: Path, content: Any, mode: int, **more: Any) -> None:
         """A part of a checkpoint, or its index."""
         hit("checkpoint: before the draft")
         memory = io.BytesIO()
@@ -132,7 +132,7 @@ def instrument(fault: Fault) -> None:
             hit("checkpoint: half a draft")
             file.write(data[len(data) // 2 :])
 
-        save(path, halves, mode)
+        save(path, halves, mode, **more)
 
     os.replace = replace  # type: ignore[assignment]
     pathlib.Path.unlink = remove  # type: ignore[method-assign]

@@ -82,8 +82,8 @@ def arm(point: str, step: int) -> None:
         "commit": (Ledger, "commit", block, False),
         "part": (checkpoint, "write_part", block, False),
         "forced": (checkpoint, "write_part", block, True),
-        "index": (checkpoint_files, "write_durably", lambda path, *_: block() and path.suffix == ".json", False),
-        "removed": (checkpoint_files, "remove_other_parts", block, True),
+        "index": (checkpoint_files, "write_durably", lambda path, *_, **__: block() and path.suffix == ".json", False),
+        "removed": (checkpoint_files, "_remove", block, True),
     }
     if point in places:
         owner, name, when, after = places[point]

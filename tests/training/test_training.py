@@ -88,7 +88,7 @@ def test_the_run_folder_holds_key_identity_ledger_checkpoint_and_what_it_is(tmp_
     assert needed <= names <= needed | {"ledger.sqlite-wal", "ledger.sqlite-shm"}
     assert run.stat().st_mode & 0o777 == 0o700
     assert {(run / name).stat().st_mode & 0o777 for name in ("key", "checkpoint.json", part.name)} == {0o600}
-    assert trained.secrets == (run / "key", run / "checkpoint.json", part)
+    assert tuple(trained.secrets) == (run / "key", run / "checkpoint.json", part)
     facts = json.loads((run / "run.json").read_text())
     assert facts == {"run": trained.entries[0].run, "ledger": str((run / "ledger.sqlite").resolve())}
 

@@ -14,7 +14,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
@@ -29,12 +29,15 @@ _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a de
 """What waits for ever when it is read, or never ends."""
 
 
-def write_durably(path: Path, write: bytes | Callable[[IO[bytes]], object], mode: int = 0o666) -> None:
+def write_durably(
+    path: Path, write: bytes | Callable[[IO[bytes]], object], mode: int = 0o666, *, token: str = ""
+) -> None:
     """Put a file in the place of `path`: its content, or what `write` writes. Durable on return.
 
     `mode` is that of the file from its creation on, less the user's mask. An error leaves what was there before.
+    `token`: part of the name of the draft, so that two processes that write the same file do not share one.
     """
-    draft = path.with_name(f"{path.name}.draft")
+    draft = path.with_name(".".join(filter(None, (path.name, token, "draft"))))
     draft.unlink(missing_ok=True)  # of a process that was killed
     with gone_if_it_fails(draft):
         _write(os.open(draft, _new(), mode), write)
@@ -123,6 +126,19 @@ def draft_folder(above: Path, name: str) -> Iterator[Path]:
             if draft.exists():  # else another process took it for one that was left
                 yield draft
                 return
+
+
+@contextmanager
+def lock_if_free(folder: Path) -> Iterator[bool]:
+    """Hold the lock of a folder for as long as the context lasts, unless another process has it, or there are no locks
+    where it lies; yields whether it is held."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(_locked(folder, wait=False))
+            held = True
+        except OSError:
+            held = False
+        yield held
 
 
 @contextmanager

@@ -7,12 +7,16 @@ lets a charged step be taken again, nor gives noise for it a second time: each s
 **The order.** A block of steps is charged, durably, before anything is drawn for it; its releases follow; then comes a
 checkpoint. Every process that has a part of the state writes it to a file with a new name, durably, and tells the
 first its size and SHA-256. When the first has all of them, and sees all files, it puts the index that names them in the
-place of the last one, durably. Then it removes the files that the index does not name.
+place of the last one, durably. Then it removes the files that the last one named.
+
+**Two starts at a time.** Who resumes a run that still goes on ends it, at its next charge; until then both may write
+checkpoints. Names of parts and drafts are never the same, and what the index names is removed by nobody but by who has
+put another one in its place. What no index names is removed by a start that has the folder for itself (`opening`).
 
 **Killed anywhere,** one process or all, or the power cut:
 
 - before the index is in its place, the last checkpoint is as it was: no file of it was written to. The new files are
-  named by no index, and go with the next checkpoint or the next start.
+  named by no index, and go with the next start.
 - when it is in its place, all that it names is on the disk, as each process has forced its file before it spoke.
 - the rename may be undone by a power cut until it was forced. No file of the last checkpoint is removed before.
 - so a checkpoint is the last one or the one before, whole. Its steps were charged before it was begun: one that is

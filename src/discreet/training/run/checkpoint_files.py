@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import json
 import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -21,17 +22,24 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from discreet.core.disk import write_durably
+from discreet.core.disk import create_durably, write_durably
 from discreet.core.errors import InputError
 from discreet.training.run.state_json import Shard, numbers_of
 
 _FORMAT = "discreet-checkpoint/2"
 _PARTS, _FORMER = "checkpoint-*.safetensors", "checkpoint.pt"
 
+_INDEXED = "indexed"
+"""An empty file that is in the folder once an index was. Where it is, parts without an index tell that the index was
+lost; elsewhere they are of a first checkpoint that was not finished."""
+
 _NAME = re.compile(r"checkpoint-\d+-[0-9a-f]+-\d+\.safetensors")
 """What `part_name` gives."""
 
-_ADVICE = "restore it from a copy, or delete {} to go on from the first model"
+_ADVICE = (
+    "restore it from a copy, or delete checkpoint.json and all checkpoint-*.safetensors beside it to go on from the "
+    "first model; what was charged stays charged"
+)
 
 _TYPES: Mapping[torch.dtype, str] = {
     torch.bool: "BOOL",
@@ -117,10 +125,22 @@ def write_part(path: Path, tensors: Mapping[str, Tensor | Shard]) -> Part:
 
 
 def write_index(path: Path, run: str, position: int, parts: Sequence[Part], state: Any) -> None:
-    """Put an index in the place of the last one, durably, when all of its parts can be seen; then remove other parts.
+    """Put an index in the place of the last one, durably, when all of its parts can be seen; then remove the parts that
+    the last one named, and no others: another process may be about to name them.
 
-    `InputError` if this process does not see a part that another one has written.
+    `InputError` if this process does not see a part that another one has written. If it fails, the `parts` are removed,
+    unless the index is in its place.
     """
+    last = _named(path)
+    try:
+        _write_index(path, run, position, parts, state)
+    except BaseException:
+        _remove(path.parent, {part.file for part in parts} - _named(path))
+        raise
+    _remove(path.parent, last - {part.file for part in parts})
+
+
+def _write_index(path: Path, run: str, position: int, parts: Sequence[Part], state: Any) -> None:
     for part in parts:
         found = path.with_name(part.file)
         if not found.exists() or found.stat().st_size != part.size:
@@ -130,17 +150,30 @@ def write_index(path: Path, run: str, position: int, parts: Sequence[Part], stat
             )
     facts = {"format": _FORMAT, "run": run, "position": position, "parts": [asdict(part) for part in parts]}
     content = facts | {"state": state}
-    write_durably(path, json.dumps(content | {"sha256": _digest(content)}).encode() + b"\n", 0o600)
-    remove_other_parts(path.parent, parts)
+    written = json.dumps(content | {"sha256": _digest(content)}).encode() + b"\n"
+    write_durably(path, written, 0o600, token=secrets.token_hex(4))
+    with suppress(FileExistsError):
+        create_durably(path.with_name(_INDEXED), b"", 0o600)
+
+
+def _named(path: Path) -> set[str]:
+    """The parts that the index at `path` names; none if there is no such index."""
+    try:
+        return {part.file for part in _read(path, path.read_bytes()).parts}
+    except (OSError, InputError):
+        return set()
 
 
 def remove_other_parts(folder: Path, parts: Sequence[Part]) -> None:
-    """Remove parts that no index names any more, or that were written for one that never came."""
-    kept = {part.file for part in parts}
-    for path in parts_in(folder):
-        if path.name not in kept:
-            with suppress(OSError):  # it is in nobody's way
-                path.unlink(missing_ok=True)
+    """Remove parts that no index names any more, or that were written for one that never came. For a process that has
+    the run folder for itself."""
+    _remove(folder, {path.name for path in parts_in(folder)} - {part.file for part in parts})
+
+
+def _remove(folder: Path, names: set[str]) -> None:
+    for name in sorted(names):
+        with suppress(OSError):  # it is in nobody's way
+            (folder / name).unlink(missing_ok=True)
 
 
 def load_checkpoint(path: Path) -> Index | None:
@@ -157,9 +190,15 @@ def load_checkpoint(path: Path) -> Index | None:
                 f"{former} is a checkpoint of an earlier version; resume the run with that version, or delete the file "
                 "to go on from the first model"
             ) from None
+        if path.with_name(_INDEXED).exists() and (left := parts_in(path.parent)):
+            raise InputError(
+                f"{path} is missing, the index of the checkpoint whose parts are beside it ({left[0].name}); put it "
+                "back from a copy, or delete all checkpoint-*.safetensors there to begin again from the first model; "
+                "what was charged stays charged"
+            ) from None
         return None
     except OSError as error:
-        raise _damaged(path, str(error.strerror), path) from None
+        raise _damaged(path, str(error.strerror)) from None
     index = _read(path, written)
     for part in index.parts:
         _check(path, part)
@@ -171,7 +210,7 @@ def _read(path: Path, written: bytes) -> Index:
         content = json.loads(written)
         digest = content.pop("sha256")
         if content["format"] != _FORMAT:
-            raise InputError(f"{path} is not a checkpoint of this version; {_ADVICE.format(path.name)}")
+            raise InputError(f"{path} is not a checkpoint of this version; {_ADVICE}")
         if digest != _digest(content):
             raise ValueError("its own SHA-256 is another one")
         parts = tuple(Part(**one) for one in content["parts"])
@@ -181,7 +220,7 @@ def _read(path: Path, written: bytes) -> Index:
     except InputError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(path, f"it was changed or cut ({error})", path) from None
+        raise _damaged(path, f"it was changed or cut ({error})") from None
 
 
 def _check(index: Path, part: Part) -> None:
@@ -189,17 +228,17 @@ def _check(index: Path, part: Part) -> None:
     try:
         with path.open("rb") as file:
             if path.stat().st_size != part.size or hashlib.file_digest(file, "sha256").hexdigest() != part.sha256:
-                raise _damaged(path, "it was changed, cut, or is of another checkpoint", index)
+                raise _damaged(path, "it was changed, cut, or is of another checkpoint")
         with safe_open(path, framework="pt"):
             pass
     except FileNotFoundError:
-        raise _damaged(path, "there is no such file", index) from None
+        raise _damaged(path, "there is no such file") from None
     except (OSError, SafetensorError) as error:
-        raise _damaged(path, str(error), index) from None
+        raise _damaged(path, str(error)) from None
 
 
-def _damaged(path: Path, reason: str, index: Path) -> InputError:
-    return InputError(f"cannot read {path} of the checkpoint: {reason:.200}; {_ADVICE.format(index.name)}")
+def _damaged(path: Path, reason: str) -> InputError:
+    return InputError(f"cannot read {path} of the checkpoint: {reason:.200}; {_ADVICE}")
 
 
 def _digest(content: object) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.clipping import Engine
+from discreet.core.disk import lock_if_free
 from discreet.core.errors import LedgerError
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee
@@ -19,6 +21,8 @@ from discreet.plan import AdaptivePlan, Plan
 from discreet.training.run.checkpoint_files import Index, load_checkpoint, remove_other_parts
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
+
+_log = logging.getLogger("discreet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,8 @@ def started(folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions) -
     except BaseException:
         shutil.rmtree(folder.path)  # nothing was charged, so nothing in it is worth keeping
         raise
-    try:
+    with lock_if_free(folder.path), closing(charged):
         yield Opened(key, run, charged)
-    finally:
-        charged.close()
 
 
 def check_room(where: str | None, dataset: str, guarantee: Callable[[], Guarantee]) -> None:
@@ -83,12 +85,17 @@ def _check_priced(ledger: Ledger, dataset: str, before: Sequence[Event]) -> None
 
 @contextmanager
 def resumed(folder: RunFolder) -> Iterator[Opened]:
-    """The run in the folder, with its last checkpoint, if any. The checkpoint must not be ahead of the ledger."""
+    """The run in the folder, with its last checkpoint, if any. The checkpoint must not be ahead of the ledger.
+
+    Each process that has the run open holds the lock of its folder, if it is free. What another attempt left is removed
+    under the lock alone: a second process may resume the run, whose first attempt then ends at its next charge, but may
+    still write a checkpoint of steps that were charged before.
+    """
     refuse_several_processes()
     key, run, where = folder.recall()
-    folder.remove_drafts()
-    ledger = Ledger(where, create=False)
-    try:
+    with lock_if_free(folder.path) as alone, closing(Ledger(where, create=False)) as ledger:
+        if alone:
+            folder.remove_drafts()
         ledger.verify()
         checkpoint = load_checkpoint(folder.checkpoint)
         charged = ledger.charged_steps(run)
@@ -97,10 +104,15 @@ def resumed(folder: RunFolder) -> Iterator[Opened]:
                 f"the checkpoint has {checkpoint.position} steps but the ledger {ledger.shown} charged {charged} for "
                 "the run: the ledger is an older copy; restore the newest one, nothing was released"
             )
-        remove_other_parts(folder.path, () if checkpoint is None else checkpoint.parts)
+        if checkpoint is None and charged:
+            _log.warning(
+                "%s has no checkpoint: the run goes on from its first model, with the steps that are left; %d charged "
+                "steps are lost, and stay charged",
+                *(folder.path, charged),
+            )
+        if alone:  # else another process may be about to name them in its index
+            remove_other_parts(folder.path, () if checkpoint is None else checkpoint.parts)
         yield Opened(key, run, ledger, checkpoint)
-    finally:
-        ledger.close()
 
 
 def record_of(where: str, run: str, position: int) -> tuple[Entry, ...]:

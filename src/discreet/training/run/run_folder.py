@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -54,6 +55,35 @@ def make_private_folder(path: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class _Secrets(Sequence[Path]):
+    """The key, the index of the checkpoint, and the parts and drafts that are beside them."""
+
+    key: Path
+    checkpoint: Path
+
+    def _now(self) -> tuple[Path, ...]:
+        folder = self.key.parent
+        return self.key, self.checkpoint, *parts_in(folder), *_drafts(folder)
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter(self._now())
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+    @overload
+    def __getitem__(self, at: int) -> Path: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Path, ...]: ...
+    def __getitem__(self, at: int | slice) -> Path | tuple[Path, ...]:
+        return self._now()[at]
+
+
+def _drafts(folder: Path) -> tuple[Path, ...]:
+    return tuple(sorted(folder.glob("*.draft")))
+
+
+@dataclass(frozen=True, slots=True)
 class RunFolder:
     """The files in the folder at `path`."""
 
@@ -75,9 +105,10 @@ class RunFolder:
         return self.path / "ledger.sqlite"
 
     @property
-    def secrets(self) -> tuple[Path, ...]:
-        """The files to destroy when the model is published: the key and the checkpoint."""
-        return self.key, self.checkpoint, *parts_in(self.path)
+    def secrets(self) -> Sequence[Path]:
+        """The files to destroy when the model is published: the key, the checkpoint and drafts of one. Those that are
+        there when one looks."""
+        return _Secrets(self.key, self.checkpoint)
 
     @property
     def identity(self) -> Path:
@@ -130,7 +161,7 @@ class RunFolder:
 
     def remove_drafts(self) -> None:
         """Remove what was half written when the run was interrupted."""
-        for draft in self.path.glob("*.draft"):
+        for draft in _drafts(self.path):
             draft.unlink(missing_ok=True)
 
     def remember(self, run: str, ledger: str) -> None:

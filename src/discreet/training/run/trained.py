@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ class Trained:
     mechanism: Mechanism
     initial: Mapping[str, str]
     final: Mapping[str, str]
-    secrets: tuple[Path, ...]
+    secrets: Sequence[Path]
     evaluations: tuple[Evaluation, ...] = ()
     bought: tuple[Bought, ...] = ()
     ended: str | None = None
