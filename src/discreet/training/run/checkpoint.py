@@ -33,7 +33,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from discreet.core.errors import InputError, PrivacyViolation
+from discreet.core.errors import DiscreetError, InputError, PrivacyViolation
 from discreet.distributed.ranks import Ranks
 from discreet.training.run.checkpoint_files import Index, Part, part_name, write_index, write_part
 from discreet.training.run.state_json import NamedTensor, Shard, Way, decoded, encoded
@@ -55,7 +55,7 @@ class Checkpoint:
 
     `bought`: private metrics so far. `progress`: that of an adaptive run. `best`: the best released model by public or
     private metrics, if the run keeps it. `clipping`: the state of the clip rule. `average`: the average of the released
-    models, if the run takes one.
+    models, if the run takes one. `rule`: what tells the optimizer from one with other rules (`saved_state.rule_of`).
     """
 
     run: str
@@ -69,6 +69,7 @@ class Checkpoint:
     clipping: dict[str, Any] | None = None
     bought: tuple[Bought, ...] = ()
     average: dict[str, Any] | None = None
+    rule: list[Any] | None = None
 
     def restore(
         self, model: nn.Module, load_optimizer: Callable[[dict[str, Any]], None], scheduler: LRScheduler | None
@@ -92,6 +93,7 @@ class Checkpoint:
             "clipping": self.clipping,
             "bought": [asdict(one) for one in self.bought],
             "average": self.average,
+            "rule": self.rule,
         }
 
     @classmethod
@@ -144,19 +146,31 @@ def save_checkpoint(path: Path, make: Callable[[], Checkpoint], ranks: Ranks, *,
 def read_checkpoint(index: Index | None, ranks: Ranks, keep: Callable[[Way, Tensor], Tensor]) -> Checkpoint | None:
     """The checkpoint of the `index` that the first process has, in all of them; None if it has none. `keep` says what a
     process keeps of each tensor. A conversation of all processes."""
-    told = ranks.from_first(
-        "the checkpoint", lambda: None if index is None else [index.run, index.position, index.state]
-    )
-    if told is None:
-        return None
-    run, position, tree = told
-    with nullcontext() if index is None else index.open() as numbers:
+    with ExitStack() as stack:
+        opened: list[Callable[[str], Tensor]] = []
+
+        def begin() -> list[Any] | None:
+            if index is None:
+                return None
+            opened.append(stack.enter_context(index.open()))
+            return [index.run, index.position, index.state]
+
+        told = ranks.from_first("the checkpoint", begin)
+        if told is None:
+            return None
+        run, position, tree = told
 
         def take(way: Way, one: NamedTensor) -> Tensor:
-            found = None if numbers is None else numbers(one.name).to(one.kept_type)
+            found = opened[0](one.name).to(one.kept_type) if opened else None
             return keep(way, one.of(_in_all(found, one.kept_type, ranks)))
 
-        return Checkpoint.of(run, position, decoded(tree, take))
+        try:
+            return Checkpoint.of(run, position, decoded(tree, take))
+        except DiscreetError:
+            raise
+        except (ValueError, LookupError, TypeError, AttributeError, StopIteration, RecursionError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"the state in the checkpoint is not one that a run has written ({reason:.200})") from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,16 +10,18 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import mmap
+import os
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from discreet.core.disk import create_durably, write_durably
@@ -60,6 +62,11 @@ _TYPES: Mapping[torch.dtype, str] = {
 }
 """Types of numbers, as safetensors calls them."""
 
+_OF_NAMES = {name: dtype for dtype, name in _TYPES.items()}
+
+_LENGTH = 8
+"""Bytes at the beginning of a part that say how long its head is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -82,14 +89,13 @@ class Index:
 
     @contextmanager
     def open(self) -> Iterator[Callable[[str], Tensor]]:
-        """What gives the numbers of a tensor in a row; none if no part has it."""
+        """What gives the numbers of a tensor in a row; none if no part has it. They are read from the very bytes whose
+        SHA-256 is compared here first; `InputError` if a part is missing or another one."""
         with ExitStack() as stack:
-            paths = [self.path.with_name(part.file) for part in self.parts]
-            files = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
-            held = [set(file.keys()) for file in files]
+            held = [stack.enter_context(_read_part(self.path.with_name(part.file), part)) for part in self.parts]
 
             def numbers(name: str) -> Tensor:
-                found = [file.get_tensor(name) for file, names in zip(files, held, strict=True) if name in names]
+                found = [read() for tensors in held if (read := tensors.get(name)) is not None]
                 return torch.cat(found) if found else torch.empty(0)
 
             yield numbers
@@ -201,7 +207,8 @@ def load_checkpoint(path: Path) -> Index | None:
         raise _damaged(path, str(error.strerror)) from None
     index = _read(path, written)
     for part in index.parts:
-        _check(path, part)
+        with _read_part(path.with_name(part.file), part):
+            pass
     return index
 
 
@@ -223,18 +230,48 @@ def _read(path: Path, written: bytes) -> Index:
         raise _damaged(path, f"it was changed or cut ({error})") from None
 
 
-def _check(index: Path, part: Part) -> None:
-    path = index.with_name(part.file)
-    try:
-        with path.open("rb") as file:
-            if path.stat().st_size != part.size or hashlib.file_digest(file, "sha256").hexdigest() != part.sha256:
+@contextmanager
+def _read_part(path: Path, part: Part) -> Iterator[Mapping[str, Callable[[], Tensor]]]:
+    """What reads each tensor of a part, by name, from one mapping of the file, of which the SHA-256 was taken too."""
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(path.open("rb"))
+            if os.fstat(file.fileno()).st_size != part.size or part.size < _LENGTH:
                 raise _damaged(path, "it was changed, cut, or is of another checkpoint")
-        with safe_open(path, framework="pt"):
-            pass
-    except FileNotFoundError:
-        raise _damaged(path, "there is no such file") from None
-    except (OSError, SafetensorError) as error:
-        raise _damaged(path, str(error)) from None
+            held = stack.enter_context(mmap.mmap(file.fileno(), part.size, access=mmap.ACCESS_READ))
+            if hashlib.sha256(held).hexdigest() != part.sha256:
+                raise _damaged(path, "it was changed, cut, or is of another checkpoint")
+            tensors = _tensors_of(held)
+        except FileNotFoundError:
+            raise _damaged(path, "there is no such file") from None
+        except InputError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise _damaged(path, str(error)) from None
+        yield tensors
+
+
+def _tensors_of(held: mmap.mmap) -> dict[str, Callable[[], Tensor]]:
+    """What reads each tensor of a file as `_head` describes them. `ValueError` or the like for a head unlike it."""
+    first = _LENGTH + int.from_bytes(held[:_LENGTH], "little")
+    if first > len(held):
+        raise ValueError("its head is longer than the file")
+    found: dict[str, Callable[[], Tensor]] = {}
+    for name, facts in json.loads(held[_LENGTH:first]).items():
+        dtype, (start, stop) = _OF_NAMES[facts["dtype"]], facts["data_offsets"]
+        if not (type(start) is type(stop) is int and 0 <= start <= stop <= len(held) - first):
+            raise ValueError(f"the place of {name} is not in the file")
+        if (stop - start) % dtype.itemsize:
+            raise ValueError(f"{name} is no whole count of numbers")
+        found[name] = partial(_numbers_at, held, first + start, first + stop, dtype)
+    return found
+
+
+def _numbers_at(held: mmap.mmap, start: int, stop: int, dtype: torch.dtype) -> Tensor:
+    if start == stop:
+        return torch.empty(0, dtype=dtype)
+    with memoryview(held) as whole, whole[start:stop] as own:
+        return torch.frombuffer(bytearray(own), dtype=torch.uint8).view(dtype)
 
 
 def _damaged(path: Path, reason: str) -> InputError:
@@ -259,7 +296,7 @@ def _head(tensors: Mapping[str, Tensor | Shard]) -> tuple[bytes, dict[str, int]]
         end += sizes[name]
     head = json.dumps(facts, separators=(",", ":")).encode()
     head += b" " * (-len(head) % 8)
-    return len(head).to_bytes(8, "little") + head, sizes
+    return len(head).to_bytes(_LENGTH, "little") + head, sizes
 
 
 def _kept(value: Tensor) -> tuple[torch.dtype, int]:

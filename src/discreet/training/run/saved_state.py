@@ -9,11 +9,30 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
+from discreet.core.errors import InputError
 from discreet.training.clip_state import Clipping
 from discreet.training.control.controller import Progress
 from discreet.training.public.monitor import Watch
 from discreet.training.run.checkpoint import Checkpoint
 from discreet.training.run.state_json import encoded
+
+_HOW = frozenset({"foreach", "fused", "capturable", "differentiable"})
+"""Switches of how an optimizer computes, not of what."""
+
+
+def rule_of(optimizer: torch.optim.Optimizer) -> list[Any]:
+    """What tells an optimizer from one that makes another step of the same state: the name of its class, the names of
+    its settings, and its switches (such as "amsgrad") in each group. Plain values."""
+    switches = [
+        {key: group[key] for key in sorted(optimizer.defaults) if key not in _HOW and isinstance(group.get(key), bool)}
+        for group in optimizer.param_groups
+    ]
+    return [type(optimizer).__qualname__, sorted(set(optimizer.defaults) - _HOW), switches]
+
+
+def _words(rule: list[Any]) -> str:
+    on = sorted({key for group in rule[2] for key, value in group.items() if value})
+    return f"{rule[0]} with {', '.join(on)}" if on else str(rule[0])
 
 
 class SavedState:
@@ -48,6 +67,7 @@ class SavedState:
             *states,
             progress=None if progress is None else progress.as_dict(),
             clipping=self._clipping.state_dict(),
+            rule=rule_of(self._optimizer),
             **self._watch.kept(),
         )
 
@@ -56,7 +76,16 @@ class SavedState:
         encoded(self.checkpoint("", 0, None).as_dict())
 
     def restore(self, checkpoint: Checkpoint, load_optimizer: Callable[[dict[str, Any]], None]) -> None:
-        """Go on from a checkpoint. `load_optimizer`: what takes the state of the optimizer."""
+        """Go on from a checkpoint. `load_optimizer`: what takes the state of the optimizer. `InputError`, before any
+        state is put back, if another kind of optimizer wrote it."""
+        found = rule_of(self._optimizer)
+        if checkpoint.rule is not None and checkpoint.rule != found:
+            was, now = _words(checkpoint.rule), _words(found)
+            raise InputError(
+                f"the checkpoint does not fit this optimizer: it is of {was}, not of {now}"
+                f"{' with other settings or groups' if was == now else ''}; resume the run with the optimizer that it "
+                "began with"
+            )
         checkpoint.restore(self._model, load_optimizer, self._scheduler)
         self._watch.restore(checkpoint)
         self._clipping.load_state_dict(checkpoint.clipping or {})

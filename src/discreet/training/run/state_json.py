@@ -7,11 +7,12 @@ name, which is the way to it, its type and its shape.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -22,6 +23,8 @@ Way = tuple[object, ...]
 """The keys that lead to a value, from the outermost."""
 
 _MAPPINGS: Mapping[str, type[dict[Any, Any]]] = {one.__name__: one for one in (dict, OrderedDict, Counter)}
+
+_TYPES = {str(one).removeprefix("torch."): one for one in vars(torch).values() if isinstance(one, torch.dtype)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,10 +47,12 @@ class NamedTensor:
 
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> NamedTensor:
-        """The description that `as_dict` wrote."""
-        strides = facts.get("strides")
-        dtype = getattr(torch, facts["dtype"])
-        return cls(facts["tensor"], dtype, torch.Size(facts["shape"]), None if strides is None else tuple(strides))
+        """The description that `as_dict` wrote. `InputError` for one that no tensor has."""
+        name, dtype, shape, strides = facts["tensor"], _TYPES.get(facts["dtype"]), facts["shape"], facts.get("strides")
+        fits = dtype is not None and _is_sizes(shape) and (strides is None or _is_dense(shape, strides))
+        if dtype is None or not fits:
+            raise InputError(f"the checkpoint describes {name!s:.100} as no tensor is; its index was changed")
+        return cls(name, dtype, torch.Size(shape), None if strides is None else tuple(strides))
 
     def as_dict(self) -> dict[str, object]:
         """The description as JSON."""
@@ -65,9 +70,10 @@ class NamedTensor:
 
     def of(self, numbers: Tensor) -> Tensor:
         """The tensor, of its kept `numbers` in a row. `InputError` if there are more or fewer than its shape needs."""
+        wanted = self.shape.numel() * (2 if self.dtype.is_complex else 1)
+        if numbers.numel() != wanted:
+            raise InputError(f"the checkpoint has {numbers.numel()} numbers of {self.name}, not {wanted}")
         found = torch.view_as_complex(numbers.reshape(-1, 2)) if self.dtype.is_complex else numbers
-        if found.numel() != self.shape.numel():
-            raise InputError(f"the checkpoint has {found.numel()} numbers of {self.name}, not {self.shape.numel()}")
         found = found.reshape(self.shape)
         return found if self.strides is None else _strided(found, self.strides)
 
@@ -75,7 +81,8 @@ class NamedTensor:
 def numbers_of(value: Tensor | Shard) -> Tensor:
     """The numbers of a tensor that are kept, in a row, in the memory of the host."""
     own = (value.own if isinstance(value, Shard) else value).detach()
-    return (torch.view_as_real(own.resolve_conj()) if own.is_complex() else own).contiguous().reshape(-1).cpu()
+    real = torch.view_as_real(own.resolve_conj()) if own.is_complex() else own
+    return real.resolve_neg().contiguous().reshape(-1).cpu()
 
 
 def encoded(state: object) -> tuple[Any, dict[str, Tensor | Shard]]:
@@ -116,6 +123,10 @@ class _Encoder:
         one = value.own if isinstance(value, Shard) else value
         if one.layout is not torch.strided or one.is_quantized:
             raise InputError(f"{_words(way)} is sparse or quantized, which a checkpoint cannot keep")
+        if not _has_numbers(one):
+            raise InputError(
+                f"{_words(way)} is a {type(one).__name__} without numbers of its own, which a checkpoint cannot keep"
+            )
         strides = None
         if isinstance(value, Tensor) and not value.is_contiguous():
             strides = torch.empty_like(value, device="meta").stride()
@@ -123,7 +134,7 @@ class _Encoder:
         return NamedTensor(name, one.dtype, value.shape, strides).as_dict()
 
     def _new(self, value: Tensor | Shard, words: str) -> str:
-        name = words if words not in self.tensors else f"{words} ({len(self.tensors)})"
+        name = next(one for one in _names(words) if one not in self.tensors)
         self.tensors[name] = value
         self._named[_identity(value)] = name
         return name
@@ -151,6 +162,20 @@ def decoded(tree: Any, take: Callable[[Way, NamedTensor], Tensor], way: Way = ()
     return found
 
 
+def _is_sizes(value: object) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and all(type(one) is int and 0 <= one < 2**63 for one in value)
+
+
+def _is_dense(shape: list[int], strides: object) -> bool:
+    """Whether numbers with these strides lie within as much memory as the shape has numbers."""
+    if not _is_sizes(strides) or len(strides) != len(shape):
+        return False
+    if 0 in shape:
+        return True
+    reach = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    return reach < math.prod(shape)
+
+
 def _strided(value: Tensor, strides: tuple[int, ...]) -> Tensor:
     return torch.empty_strided(value.shape, strides, dtype=value.dtype).copy_(value)
 
@@ -159,7 +184,21 @@ def _identity(value: Tensor | Shard) -> object:
     """The same for two tensors that are one."""
     if isinstance(value, Shard) or value.numel() == 0:
         return id(value)
-    return value.data_ptr(), value.dtype, value.shape, value.stride(), str(value.device)
+    seen = value.is_conj(), value.is_neg()
+    return value.data_ptr(), value.dtype, value.shape, value.stride(), str(value.device), seen
+
+
+def _has_numbers(value: Tensor) -> bool:
+    """Whether there is memory behind a tensor: not for one that lies on "meta", or only wraps others."""
+    try:
+        return value.numel() == 0 or value.data_ptr() != 0
+    except (RuntimeError, NotImplementedError):
+        return False
+
+
+def _names(words: str) -> Iterator[str]:
+    yield words
+    yield from (f"{words} ({number})" for number in itertools.count(1))
 
 
 def _words(way: Way) -> str:
