@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from first_runs import first_plan, first_run
 from problems import tiny_plan, tiny_training
 
 from discreet import publish
@@ -169,3 +170,9 @@ def test_publishing_destroys_what_is_there_then(tmp_path: Path) -> None:
     publish(result, tmp_path / "out")
     assert not list(made.folder.path.glob("checkpoint*"))
     assert not made.folder.key.exists()
+
+
+def test_queries_that_were_answered_are_not_said_to_be_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "discreet"):
+        first_run(tmp_path, first_plan())
+    assert "first model" not in caplog.text

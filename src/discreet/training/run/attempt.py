@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -17,6 +18,8 @@ from discreet.training.run.charges import Charges
 from discreet.training.run.opening import Opened, record_of, resumed, started
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
+
+_log = logging.getLogger("discreet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,13 @@ def opened(
         record = run.ledger.entries(run.run)
         check_answered(plan, record, noise)
         check_declared(folder.path, beside, record)
+        lost = run.ledger.charged_steps(run.run) - len(plan.before)  # queries are answered, and their answers kept
+        if run.checkpoint is None and lost > 0:
+            _log.warning(
+                "%s has no checkpoint: the run goes on from its first model, with the steps that are left; %d charged "
+                "steps are lost, and stay charged",
+                *(folder.path, lost),
+            )
         yield run
 
 

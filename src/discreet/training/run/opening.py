@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -21,8 +20,6 @@ from discreet.plan import AdaptivePlan, Plan
 from discreet.training.run.checkpoint_files import Index, load_checkpoint, remove_other_parts
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
-
-_log = logging.getLogger("discreet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +100,6 @@ def resumed(folder: RunFolder) -> Iterator[Opened]:
             raise LedgerError(
                 f"the checkpoint has {checkpoint.position} steps but the ledger {ledger.shown} charged {charged} for "
                 "the run: the ledger is an older copy; restore the newest one, nothing was released"
-            )
-        if checkpoint is None and charged:
-            _log.warning(
-                "%s has no checkpoint: the run goes on from its first model, with the steps that are left; %d charged "
-                "steps are lost, and stay charged",
-                *(folder.path, charged),
             )
         if alone:  # else another process may be about to name them in its index
             remove_other_parts(folder.path, () if checkpoint is None else checkpoint.parts)
