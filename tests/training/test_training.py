@@ -84,7 +84,7 @@ def test_the_run_folder_holds_key_identity_ledger_checkpoint_and_what_it_is(tmp_
     run = tmp_path / "run"
     names = {path.name for path in run.iterdir()}
     (part,) = run.glob("checkpoint-*.safetensors")
-    needed = {"key", "run.json", "checkpoint.json", part.name, "ledger.sqlite", ".gitignore", "README.md"}
+    needed = {"key", "run.json", "checkpoint.json", part.name, "indexed", "ledger.sqlite", ".gitignore", "README.md"}
     assert needed <= names <= needed | {"ledger.sqlite-wal", "ledger.sqlite-shm"}
     assert run.stat().st_mode & 0o777 == 0o700
     assert {(run / name).stat().st_mode & 0o777 for name in ("key", "checkpoint.json", part.name)} == {0o600}
@@ -98,7 +98,7 @@ def test_a_checkpoint_holds_nothing_but_what_releases_made(tmp_path: Path) -> No
     index = tmp_path / "run" / "checkpoint.json"
     facts = json.loads(index.read_text())
     assert facts.keys() == {"format", "run", "position", "parts", "state", "sha256"}
-    described = {"model", "optimizer", "scheduler", "evaluations", "bought"}
+    described = {"model", "optimizer", "scheduler", "evaluations", "bought", "rule"}  # the rule: of the optimizer
     extras = {"progress", "best", "average", "clipping"}  # of adaptive runs, of those that keep the best or average
     assert {key for key, _ in facts["state"]["dict"]} == described | extras
     content = read_checkpoint(load_checkpoint(index), Ranks(), lambda _, tensor: tensor)
