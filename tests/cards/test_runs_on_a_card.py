@@ -21,7 +21,9 @@ from discreet.verification import verify
 SHARED = {"shard": "replicate", "lanes": shared_runs.LANES}
 ALIKE = [name for name in shared_runs.CASES if "dropout" not in name]  # a card has other random numbers
 SHARDED = ["bookkeeping, Adam", "ghost, Adam", "users", "exact noise", "bfloat16", "LoRA"]
-REFUSED = pytest.mark.xfail(reason="a loss of one's own is refused in shards on a card, and it is not known why")
+REFUSED = pytest.mark.xfail(
+    strict=True, reason="a loss of one's own is refused in shards on a card, and it is not known why"
+)
 GATHERED = [pytest.param(name, marks=REFUSED if name == "rows that fail" else ()) for name in sharded_runs.CASES]
 
 

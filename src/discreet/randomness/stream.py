@@ -92,22 +92,19 @@ class Substream:
         2 i + 1 are the encryption of the counter i. `InputError` if `count` is not a whole number of at least
         0, `RandomnessReuse` in a forked child or beyond the end of a part.
         """
-        return self._filled(np.empty(self._checked_count(count), np.uint64))
+        return self.fill(np.empty(self._checked_count(count), np.uint64))
 
     def fill(self, out: Words) -> Words:
         """Overwrite `out`, a contiguous array, with the next `len(out)` words and return it; errors as `words`."""
-        self._checked_count(len(out))
-        return self._filled(out)
-
-    def _filled(self, out: Words) -> Words:
         if not (out.flags.writeable and out.flags.c_contiguous):
             raise InputError("words are written to contiguous memory that may be written to")
         if not self._reading.acquire(blocking=False):
             raise RandomnessReuse("two threads read one sub-stream at the same time; give each a part of its own")
         try:
-            cipher = self._cipher = self._cipher or self._cipher_here(len(out))
-            self._position += len(out)
-            cipher.fill(out.view(np.uint8))
+            count = self._checked_count(len(out))
+            self._cipher = self._cipher or self._cipher_here(count)
+            self._position += count  # before they are read: what fails now is never read again
+            self._cipher.fill(out.view(np.uint8))
         finally:
             self._reading.release()
         return out if sys.byteorder == "little" else out.byteswap(inplace=True)

@@ -190,7 +190,7 @@ def _fine_tune(
 
 
 def _is_shown(job: Job, *, show_settings: bool, dry_run: bool, as_json: bool, audit: bool) -> bool:
-    """Whether nothing is left but to say something, which is said here."""
+    """Whether there is nothing to run: then it says why."""
     if job.published or show_settings:
         from discreet.recipes.recipe_files import settings_of
 

@@ -36,7 +36,7 @@ _INDEXED = "indexed"
 lost; elsewhere they are of a first checkpoint that was not finished."""
 
 _NAME = re.compile(r"checkpoint-\d+-[0-9a-f]+-\d+\.safetensors")
-"""What `part_name` gives."""
+"""The names that `part_name` gives: an index that names another file is not ours."""
 
 _ADVICE = (
     "restore it from a copy, or delete checkpoint.json and all checkpoint-*.safetensors beside it to go on from the "
@@ -89,8 +89,10 @@ class Index:
 
     @contextmanager
     def open(self) -> Iterator[Callable[[str], Tensor]]:
-        """What gives the numbers of a tensor in a row; none if no part has it. They are read from the very bytes whose
-        SHA-256 is compared here first; `InputError` if a part is missing or another one."""
+        """A function that returns the numbers of the tensor with a name, in a row; none if no part has it.
+
+        They are read from the very bytes whose SHA-256 is compared first. `InputError` if a part is missing or another.
+        """
         with ExitStack() as stack:
             held = [stack.enter_context(_read_part(self.path.with_name(part.file), part)) for part in self.parts]
 
@@ -232,7 +234,7 @@ def _read(path: Path, written: bytes) -> Index:
 
 @contextmanager
 def _read_part(path: Path, part: Part) -> Iterator[Mapping[str, Callable[[], Tensor]]]:
-    """What reads each tensor of a part, by name, from one mapping of the file, of which the SHA-256 was taken too."""
+    """By name, a function that reads a tensor of a part, from the same mapping of the file that was hashed."""
     with ExitStack() as stack:
         try:
             file = stack.enter_context(path.open("rb"))

@@ -50,7 +50,7 @@ def _aligned(matrices: Tensor) -> Tensor:
 
 
 def additions(factor: Tensor, positions: int) -> int:
-    """How many additions that err by half a unit in the last place err as much as those of `products` do."""
+    """The number of additions, each rounded to nearest, that may err as much as those of `products` over positions."""
     return positions * (2 if factor.dtype in HALF else 1)
 
 
