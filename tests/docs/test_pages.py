@@ -27,5 +27,7 @@ def test_what_a_page_links_to_is_there(page: Path) -> None:
 def test_the_list_of_pages_has_all_of_them() -> None:
     """Those of single experiments are listed with the results, those of tutorials with them."""
     listed = set(re.findall(r"\]\(([^)#]+\.md)\)", (DOCS / "README.md").read_text()))
-    wanted = {str(page.relative_to(DOCS)) for folder in ("", "methods") for page in (DOCS / folder).glob("*.md")}
+    wanted = {
+        str(page.relative_to(DOCS)) for folder in ("", "methods", "papers") for page in (DOCS / folder).glob("*.md")
+    }
     assert wanted - {"README.md"} <= listed
