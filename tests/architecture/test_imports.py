@@ -48,7 +48,7 @@ ALLOWED: dict[str, set[str]] = {
     "language": {"clipping", "certificate"},  # digests of the weights that are not trained, as certificates name them
     "clipping": {"mechanism", "randomness"},
     "methods": {"mechanism"},
-    "distributed": {"ledger", "clipping", "mechanism", "randomness", "accounting"},
+    "distributed": {"ledger", "clipping", "mechanism", "randomness", "accounting", "sampling", "data"},
     "training": {
         "plan",
         "ledger",

@@ -76,9 +76,18 @@ _LANES = (
 )
 
 
-def lanes(count: int | None) -> tuple[str, ...]:
-    """What a run rests on whose batches have lanes; nothing more for a run in one process."""
-    return () if count is None else (_LANES.format(lanes=count),)
+_SITES = (
+    "The data lies at {sites} sites, each read by one process. Each drew for its own units alone, with random bits "
+    "of its own, and they were a lane. All rows of a unit lie at one site, as the holders of the data say: no row is "
+    "compared with those of another site, and a unit with rows at two would be protected as two units."
+)
+
+
+def lanes(count: int | None, sites: int | None = None) -> tuple[str, ...]:
+    """What a run rests on whose batches have lanes, and whose data lies at sites; nothing more for a run in one
+    process."""
+    found = () if count is None else (_LANES.format(lanes=count),)
+    return found if sites is None else (*found, _SITES.format(sites=sites))
 
 
 CHOICE = (

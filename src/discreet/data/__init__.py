@@ -9,6 +9,7 @@ from discreet.data.private.named_columns import Columns
 from discreet.data.private.pairs import as_public
 from discreet.data.private.parts import Portion, in_parts
 from discreet.data.private.private import PrivateData, as_private, check_rows
+from discreet.data.private.sites import Sites
 from discreet.data.sets.adult import a9a, adult
 from discreet.data.sets.arrays import npz
 from discreet.data.sets.cancer import cancer
@@ -41,6 +42,7 @@ __all__ = [
     "Parts",
     "Portion",
     "PrivateData",
+    "Sites",
     "Split",
     "as_private",
     "as_public",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from discreet.core.array_types import IntArray
+
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
@@ -28,3 +30,12 @@ class Lanes:
     def most_chunks(self, largest_batch: int, units: int) -> int:
         """How many chunks a batch has at most, over all processes."""
         return -(-largest_batch // units) + self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a process has drawn for a step. `units`: those of the whole batch or, where the data lies at sites, those at
+    its own. `alike`: a digest of what all processes draw alike."""
+
+    units: IntArray
+    alike: str

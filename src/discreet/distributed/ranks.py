@@ -127,14 +127,15 @@ class Ranks:
             raise _error_of(told[0])
         return value if self.first else told[1]
 
-    def together(self, purpose: str, do: Callable[[], T]) -> T:
-        """`do()` in every process. If it fails in one, all raise, so that none is left waiting."""
+    def together(self, purpose: str, do: Callable[[], T], *, words: bool = True) -> T:
+        """`do()` in every process. If it fails in one, all raise, so that none is left waiting. `words`: whether the
+        others are told the library's words for it."""
         if self.size == 1:
             return do()
         try:
             result = do()
         except Exception as error:
-            self.tell_failure(purpose, error)
+            self.tell_failure(purpose, error, words=words)
             raise
         except BaseException:
             self.leave()
@@ -142,10 +143,10 @@ class Ranks:
         refuse_failures([one[0] for one in self.all_facts(purpose, [None])])
         return result
 
-    def tell_failure(self, purpose: str, error: BaseException) -> None:
+    def tell_failure(self, purpose: str, error: BaseException, *, words: bool = True) -> None:
         """Tell all processes, at a place where they exchange facts, that this one has failed."""
         with contextlib.suppress(DiscreetError):  # the failure itself is what the user has to see
-            self.all_facts(purpose, [_said(error)])
+            self.all_facts(purpose, [_said(error, words=words)])
 
     def leave(self) -> None:
         """Close the connections to all others: this process has failed where they do not hear of it, so what it would
@@ -242,13 +243,13 @@ def refuse_failures(told: list[Any]) -> None:
             raise _error_of([one[0], f"process {rank}: {one[1]}"])
 
 
-def _said(error: BaseException | None) -> list[str] | None:
+def _said(error: BaseException | None, *, words: bool = True) -> list[str] | None:
     """What the others are told of an error: its words, if they are the library's; else its kind, as a message of other
-    code may show a row."""
+    code may show a row. Not `words`: its kind in any case."""
     if error is None:
         return None
     kind = type(error).__name__
-    return [kind, str(error) if isinstance(error, DiscreetError) else f"it failed with {kind}"]
+    return [kind, str(error) if words and isinstance(error, DiscreetError) else f"it failed with {kind}"]
 
 
 def _error_of(said: list[str]) -> DiscreetError:

@@ -16,15 +16,15 @@ from torch import Tensor
 
 from discreet.clipping import Accumulator, Clip, Engine
 from discreet.core import checks
-from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.events.event_json import to_json
 from discreet.core.processes import refuse_several_processes
 from discreet.core.release import Receipt
-from discreet.distributed.lanes import Lanes
+from discreet.distributed.lanes import Drawn, Lanes
 from discreet.distributed.lockstep import Lockstep
 from discreet.distributed.ranks import Ranks, refuse_failures
 from discreet.distributed.sharded_sums import ShardedSums
+from discreet.distributed.site_holders import held_once, sites_of
 from discreet.distributed.whole_sums import FineGrid, WholeSums, shapes_of
 
 T = TypeVar("T")
@@ -39,20 +39,31 @@ class Team:
 
     Without `lanes` the run is one process, which adds floating-point numbers. Otherwise every process has the model,
     the plan and the data; each computes the lanes of its own, and all make the same release. `sharded`: each keeps a
-    part of the weights only, while steps are taken.
+    part of the weights only, while steps are taken. `sites`: at how many sites the data lies, each read by one process
+    and a lane of its own; None if all processes have all of it.
     """
 
-    def __init__(self, ranks: Ranks | None = None, lanes: int | None = None, *, sharded: bool = False) -> None:
-        self.ranks, self.sharded = ranks or Ranks(), sharded
+    def __init__(
+        self,
+        ranks: Ranks | None = None,
+        lanes: int | None = None,
+        *,
+        sharded: bool = False,
+        sites: int | None = None,
+    ) -> None:
+        self.ranks, self.sharded, self.sites = ranks or Ranks(), sharded, sites
         self.lockstep: Lockstep | None = None
         self.settings: Callable[[], str] = str
         self.lanes = None if lanes is None else Lanes(lanes, self.ranks.rank, self.ranks.size)
         self._due = self._told = False
 
     @classmethod
-    def of(cls, shard: str | None, lanes: int | None) -> Team:
-        """The team for `Training(shard=..., run=RunOptions(lanes=...))`. `InputError` for what there is not."""
+    def of(cls, shard: str | None, lanes: int | None, data: object = None) -> Team:
+        """The team for `Training(data, shard=..., run=RunOptions(lanes=...))`. `InputError` for what there is not."""
+        sites = sites_of(data)
         if shard is None:
+            if sites is not None:
+                raise InputError('data at sites is for processes that share a run, or one: give shard="replicate"')
             if lanes is not None:
                 raise InputError('lanes are parts of a batch that processes share; give shard="replicate" with them')
             refuse_several_processes()
@@ -62,8 +73,11 @@ class Team:
                 'shard must be "replicate" (every process has the whole model), "fully" (each keeps a part of it) or '
                 f"None, got {shard!r}"
             )
-        ranks = Ranks.joined()
-        return cls(ranks, ranks.size if lanes is None else checks.count("lanes", lanes), sharded=shard == "fully")
+        ranks, sharded = Ranks.joined(), shard == "fully"
+        count = held_once(ranks, sites, lanes)
+        if count is not None:
+            return cls(ranks, count, sharded=sharded, sites=count)
+        return cls(ranks, ranks.size if lanes is None else checks.count("lanes", lanes), sharded=sharded)
 
     def keep_lanes(self, record: Mapping[str, Any], given: int | None) -> None:
         """Take the lanes of a run that is resumed, from the `record` of its first attempt (empty if there is none).
@@ -72,6 +86,9 @@ class Team:
         """
         if not record:
             return
+        if record.get("sites") != self.sites:
+            at = "that each process has whole" if (sites := record.get("sites")) is None else f"at {sites} sites"
+            raise InputError(f"the run began with data {at}; resume it with the same, whatever process holds it")
         began = record.get("lanes")
         if began is None and self.lanes is not None:
             raise InputError("the run began as one process without lanes; resume it so, without shard or --processes")
@@ -92,6 +109,10 @@ class Team:
     def together(self, purpose: str, do: Callable[[], T]) -> T:
         """`do()` in every process; if it fails in one, it fails in all."""
         return self.ranks.together(purpose, do)
+
+    def on_rows(self, purpose: str, do: Callable[[], T]) -> T:
+        """The same for what reads rows: where they lie at sites, other processes are not told the words of an error."""
+        return self.ranks.together(purpose, do, words=self.sites is None)
 
     def told(self, purpose: str, make: Callable[[], Any]) -> Any:
         """What the first process makes, as plain values, in all of them."""
@@ -211,23 +232,24 @@ class Team:
         clip: Clip,
         parameters: Mapping[str, Tensor],
         sums: Accumulator | WholeSums | ShardedSums,
-        drawn: IntArray,
+        drawn: Drawn,
         added: int,
         mode: str | None,
     ) -> None:
         """End the step in all processes unless every unit that was `drawn` was added once (`added` of them here), all
         are at the same step with the same weights, scales and `mode` (`training.guard.mode_of`; None where nothing was
-        computed), and no sum is unusable. No message depends on a row or on the size of the batch."""
+        computed), and no sum is unusable. No message depends on a row or on the size of the batch. Where the data lies
+        at sites, a process counts for itself, and tells whether it was right."""
         if isinstance(sums, Accumulator):
             return
         sums.settle()
         weights = digest_of(parameters) if self.lockstep is None else self.settings()  # each has weights of its own
         step = [receipt.run, receipt.attempt, receipt.position, to_json(receipt.event)]
-        units = hashlib.sha256(np.ascontiguousarray(drawn).tobytes()).hexdigest()
         scales = None if clip.scales is None else digest_of(clip.scales)
-        digest = hashlib.sha256(json.dumps([step, units, scales, sums.public]).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps([step, drawn.alike, scales, sums.public]).encode()).hexdigest()
+        share = added if self.sites is None else int(added == len(drawn.units))
         self._due = False
-        told = self.ranks.all_facts(_STEP, [None, digest, weights, added, sums.unusable, mode])
+        told = self.ranks.all_facts(_STEP, [None, digest, weights, share, sums.unusable, mode])
         self._told = True  # all come to the same verdict
         refuse_failures([one[0] for one in told])
         nothing = "nothing was released for this step"
@@ -243,7 +265,7 @@ class Team:
                 f"the processes of the run have different weights; {nothing}. Build model and optimizer in the same "
                 "way in all of them, and let nothing but the release change them"
             )
-        if sum(one[3] for one in told) != len(drawn):
+        if sum(one[3] for one in told) != (len(drawn.units) if self.sites is None else self.ranks.size):
             raise PrivacyViolation(
                 f"the processes of the run have not added every drawn unit exactly once; {nothing}. Leave sampling and "
                 "sharing out to the run: no DistributedSampler, and add every chunk"

@@ -64,6 +64,8 @@ class Mechanism(Protocol):
     def assumptions(self) -> Sequence[str]: ...
     @property
     def lanes(self) -> int | None: ...
+    @property
+    def sites(self) -> int | None: ...
 
 
 class TrainedRun(Protocol):
@@ -140,6 +142,7 @@ def certificate(
             "grid_bits": GRID_BITS,
             "randomness": mechanism.randomness,
             **({} if mechanism.lanes is None else {"lanes": mechanism.lanes}),
+            **({} if mechanism.sites is None else {"sites": mechanism.sites}),
         },
         "assumptions": _assumed(trained, base),
         "model": {
@@ -167,7 +170,7 @@ def _assumed(trained: TrainedRun, base: Mapping[str, Any] | None) -> list[str]:
         *assumptions.clipping(plan.clipping.model_dump(), mechanism.float_bits),
         *assumptions.choices(plan.line_search is not None, mechanism.float_bits),
         *mechanism.assumptions,
-        *assumptions.lanes(mechanism.lanes),
+        *assumptions.lanes(mechanism.lanes, mechanism.sites),
     ]
 
 

@@ -157,6 +157,7 @@ _STARTED: dict[str, Any] = {
     "noise": {"enum": list(NOISE)},
     "randomness": _TEXT,
     "lanes": _ENTRY,
+    "sites": _ENTRY,
 }
 
 _ATTEMPT = _STARTED | {"engine": {"enum": [*ENGINES, "queries"]}}
@@ -180,7 +181,7 @@ _LEDGER = {
         {
             "oneOf": [
                 _ledger_entry("run", _object(_RUN, optional=("filter",))),
-                _ledger_entry("attempt", _object(_ATTEMPT, optional=("float_bits", "lanes"))),
+                _ledger_entry("attempt", _object(_ATTEMPT, optional=("float_bits", "lanes", "sites"))),
                 _ledger_entry("reservation", _EVENT),
                 _ledger_entry("release", _object({})),
                 _ledger_entry("blocks", _EVENT, steps=_ENTRY, times={"type": "integer", "minimum": 2}),
@@ -234,8 +235,9 @@ _SECTIONS: dict[str, Any] = {
     ),
     "ledger": _said(_object(_LEDGER), "All entries of the run, their digest, and where the chain stood."),
     "mechanism": _said(
-        _object({"sampler": _TEXT, **_STARTED, "grid_bits": _COUNT}, optional=("lanes",)),
-        "What carried the plan out. With lanes, several processes may have shared out every batch.",
+        _object({"sampler": _TEXT, **_STARTED, "grid_bits": _COUNT}, optional=("lanes", "sites")),
+        "What carried the plan out. With lanes, several processes may have shared out every batch; with sites, each "
+        "lane is drawn from the rows of one site.",
     ),
     "assumptions": _said(_list(_TEXT), "What the claim rests on beside its theorem."),
     "model": _said(

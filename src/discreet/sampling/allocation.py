@@ -69,6 +69,7 @@ class AllocationSampling(SamplingRecord):
     """Each unit is in `chosen` of every `period` steps, at random places, independently of the others."""
 
     ADJACENCIES = (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE)
+    INDEPENDENT = True
     EVENT = Allocation
     SENTENCE = "Of every {period} steps each {one} takes part in {chosen}, chosen at random."
     WHO = "each {one} in {chosen} of {steps} steps"

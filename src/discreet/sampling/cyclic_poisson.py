@@ -111,6 +111,7 @@ class CyclicPoissonSampling(SamplingRecord):
     `rate`: the probability that a unit takes part when its part has its turn.
     """
 
+    INDEPENDENT = True
     EVENT = CyclicPoisson
     SENTENCE = (
         "The {many} are dealt to {coefficients} parts at random, and the parts take turns; in its turn each {one} of a "

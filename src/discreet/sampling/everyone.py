@@ -40,6 +40,7 @@ class NoSampling(SamplingRecord):
     """Every unit is in every step."""
 
     ADJACENCIES = (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE)
+    INDEPENDENT = True
     OVERFLOWS = False
     SENTENCE = "Every {one} takes part in each step."
     WHO = "all {many}"

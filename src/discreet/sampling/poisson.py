@@ -51,6 +51,7 @@ class PoissonSampler:
 class PoissonSampling(SamplingRecord):
     """Each unit is in each batch independently with probability `rate`."""
 
+    INDEPENDENT = True
     EVENT = Poisson
     SENTENCE = "In each step every {one} is drawn independently with probability {rate}."
     WHO = "each {one} with probability {rate}"

@@ -91,6 +91,8 @@ class SamplingRecord(Frozen):
     """Whether a batch may exceed `largest_batch`, with a probability of at most `OVERFLOW`."""
     SIZE_IS_PUBLIC: ClassVar[bool] = False
     """Whether the number of units must be known exactly."""
+    INDEPENDENT: ClassVar[bool] = False
+    """Whether units are drawn independently of each other, so that those of each site may be drawn by themselves."""
     EVENT: ClassVar[type | None] = None
     """The type of the event of a draw; None if there is only the event of the step itself."""
     SENTENCE: ClassVar[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -11,9 +12,11 @@ from discreet.core.array_types import IntArray
 from discreet.core.events import Event
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
-from discreet.distributed.lanes import Lanes
+from discreet.distributed.lanes import Drawn, Lanes
+from discreet.distributed.site_draws import SiteDraws
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Purpose, Stream
+from discreet.randomness.spares import Words
 from discreet.sampling import DealingSampler, Sampler
 from discreet.sampling.record import Draw
 from discreet.sampling.within import places_within
@@ -22,7 +25,8 @@ from discreet.training.batch import Piece
 
 class Draws:
     """Draws the batches of a run of `plan`. `chunk`: examples in a chunk, for memory; `units` of them are a chunk's
-    units. `lanes`: parts of a batch, of which this process takes its own; otherwise it takes the whole batch."""
+    units. `lanes`: parts of a batch, of which this process takes its own; otherwise it takes the whole batch. Data at
+    sites has a lane for each site."""
 
     def __init__(
         self, plan: Plan | AdaptivePlan, data: PrivateData, stream: Stream, chunk: int, lanes: Lanes | None = None
@@ -30,6 +34,7 @@ class Draws:
         self._plan, self._data, self._stream, self._most = plan, data, stream, plan.rows_per_unit
         self.units = max(1, chunk // (plan.rows_per_unit * data.views))
         self._lanes = lanes
+        self._sites = None if data.sites is None else SiteDraws(data.sites, stream)
         self._first, self._epoch = -1, tuple[IntArray, ...]()
         self._dealt: Sampler | None = None
         self._known: tuple[Event, Draw, DealingSampler | None] | None = None
@@ -46,30 +51,39 @@ class Draws:
             known = self._known = event, law, law.sampler if isinstance(law.sampler, DealingSampler) else None
         return known
 
-    def next(self, receipt: Receipt) -> tuple[list[Piece], IntArray]:
-        """What this process has of the batch of the step that `receipt` paid for, and the units of the whole batch. An
-        epoch's batches are drawn together, at the first of its steps that is taken; a step that was broken off
-        before it drew leaves its batch unused."""
+    def next(self, receipt: Receipt) -> tuple[list[Piece], Drawn]:
+        """What this process has of the batch of the step that `receipt` paid for, and what it has drawn. An epoch's
+        batches are drawn together, at the first of its steps that is taken; a step that was broken off before it drew
+        leaves its batch unused."""
         first = receipt.position - receipt.index
         if first != self._first:
-            here = first, len(self._data), self._stream
-            _, law, dealing = self._law(receipt.event)
-            sampler = law.sampler
-            if dealing is not None:
-                sampler = self._dealt = self._dealt or dealing.begin(*here)
-            self._first, self._epoch = first, tuple(sampler.batches(*here))
-        drawn = self._epoch[receipt.index]
-        return list(self._pieces(drawn, receipt.position)), drawn
+            self._first, self._epoch = first, self._period(receipt.event, first)
+        units, seeds, alike = self._epoch[receipt.index], None, ""
+        if self._lanes is not None:
+            seeds = self._stream.substream(Purpose.LANES, receipt.position).words(self._lanes.count)
+            told = units if self._sites is None else seeds
+            alike = hashlib.sha256(np.ascontiguousarray(told).tobytes()).hexdigest()
+        return list(self._pieces(units, receipt.position, seeds)), Drawn(units, alike)
 
-    def _pieces(self, drawn: IntArray, position: int) -> Iterator[Piece]:
+    def _period(self, event: Event, first: int) -> tuple[IntArray, ...]:
+        """The batches of the period that begins at step `first`."""
+        _, law, dealing = self._law(event)
+        if self._sites is not None:
+            return self._sites.batches(law.sampler, first)
+        here, sampler = (first, len(self._data), self._stream), law.sampler
+        if dealing is not None:
+            sampler = self._dealt = self._dealt or dealing.begin(*here)
+        return tuple(sampler.batches(*here))
+
+    def _pieces(self, drawn: IntArray, position: int, seeds: Words | None) -> Iterator[Piece]:
         """The batch in chunks of whole units, lane by lane; the number of units in a chunk is public."""
-        groups, lanes, begun = self._data.groups, self._lanes or Lanes(1), -1
-        seeds = None if self._lanes is None else self._stream.substream(Purpose.LANES, position).words(lanes.count)
-        chosen: Sequence[IntArray] = ()
-        if groups is not None:
-            rows_of = self._stream.substream(Purpose.ROWS, position)
-            chosen = places_within(groups.counts(drawn), self._most, rows_of)
-        for lane, places in lanes.chunks(len(drawn), self.units):
+        groups, begun = self._data.groups, -1
+        chosen = () if groups is None else self._chosen(groups.counts(drawn), drawn, position)
+        if self._sites is not None:
+            chunks = self._sites.chunks(drawn, self.units)
+        else:
+            chunks = (self._lanes or Lanes(1)).chunks(len(drawn), self.units)
+        for lane, places in chunks:
             seed = None if seeds is None or lane == begun else int(seeds[lane]) >> 1
             begun = lane
             if groups is None:
@@ -77,3 +91,13 @@ class Draws:
                 continue
             rows = [groups.rows(int(drawn[place]), chosen[place]) for place in places]
             yield Piece(np.concatenate(rows), Units(tuple(map(len, rows))), seed)
+
+    def _chosen(self, counts: IntArray, drawn: IntArray, position: int) -> Sequence[IntArray]:
+        """The rows with which each drawn unit takes part, as places among its own; `counts`: how many it has."""
+        if self._sites is None:
+            return places_within(counts, self._most, self._stream.substream(Purpose.ROWS, position))
+        found: list[IntArray] = []
+        for number, places in self._sites.by_site(drawn):
+            words = self._sites.words(number, Purpose.ROWS, position)
+            found += places_within(counts[places.start : places.stop], self._most, words)
+        return found

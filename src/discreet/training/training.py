@@ -63,7 +63,7 @@ class Training:
     - `criterion(output, target)`: a loss as in torch.nn; it sees one example at a time.
     - `optimizer`: any of torch.optim but LBFGS, over exactly the parameters that require a gradient.
     - `data`: a pair of tensors or arrays, a map-style data set of (input, target) pairs, `Columns` of a frame or a data
-      set, or `Augmented` data. Private.
+      set, `Augmented` data, or `Sites` where no process has all rows. Private.
     - `units`: with a plan for unit="user", the user of each row: a tensor, an array or a list of whole numbers or text.
     - `ids`: with a plan that holds rows out, an identifier of each row that does not depend on other rows.
     - `public`: rows declared public: `PublicData`, or `PublicBatches` alone.
@@ -102,7 +102,7 @@ class Training:
         records = {"public": PublicData.of(public), "run": RunOptions.of(run), "engine": EngineOptions.of(engine)}
         declared, where, how = with_former("Training", former, **records)
         where.check()
-        self.team = Team.of(shard, where.lanes)
+        self.team = Team.of(shard, where.lanes, data)
         if where.resume:
             first = self.team.told("the run so far", lambda: dict(first_attempt(where.folder)))
             self.team.keep_lanes(first, where.lanes)
@@ -293,9 +293,9 @@ class Training:
     @property
     def mechanism(self) -> Mechanism:
         """How the plan is carried out."""
-        engine, noise, randomness = self.engine, self.noise, randomness_of(self._where.stream)
-        assumptions = noise.assumption, engine.assumption
-        return Mechanism(engine.name, engine.float_bits, noise.name, randomness, assumptions, self.team.lane_count)
+        engine, noise, shared = self.engine, self.noise, (self.team.lane_count, self.team.sites)
+        named = engine.name, engine.float_bits, noise.name, randomness_of(self._where.stream)
+        return Mechanism(*named, (noise.assumption, engine.assumption), *shared)
 
     def _start_attempt(self, opened: Opened) -> int:
         return opened.ledger.start_attempt(opened.run, self.plan.fingerprint(), self.mechanism.as_dict())

@@ -51,6 +51,9 @@ from discreet.verification.verdict import Check, Verification
 _GRID_BITS = range(20, 51)
 """How many bits the grid may lie below the noise: rounding is nothing beside it, and no sum leaves 64-bit integers."""
 
+_INDEPENDENT = ("poisson", "allocation", "cyclic_poisson", "none")
+"""The samplers that draw each unit independently of the others, so that sites may draw their units by themselves."""
+
 _NONE: Pages = {}
 
 Question = Callable[[dict[str, Any], Path], tuple[bool, str]]
@@ -140,8 +143,10 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
         *assumptions.choices(adaptive_run.searches(facts["plan"]), mechanism["float_bits"]),
         assumptions.NOISE[mechanism["noise"]],
         assumptions.engine(mechanism["engine"], mechanism["float_bits"]),
-        *assumptions.lanes(mechanism.get("lanes")),
+        *assumptions.lanes(mechanism.get("lanes"), mechanism.get("sites")),
     ]
+    if "sites" in mechanism:  # each draws for itself
+        known = known and mechanism["sites"] == mechanism.get("lanes") and mechanism["sampler"] in _INDEPENDENT
     known = known and (mechanism["engine"] == "exact" or not individual)  # else a filter may depend on other rows
     return known and mechanism["randomness"] == "system", (
         f"{mechanism['randomness']!r} randomness, {mechanism['noise']!r} noise, {mechanism['engine']!r} engine"

@@ -60,6 +60,8 @@ class Subject:
         given = training.made_of
         if training.team.ranks.size > 1:
             raise InputError("an audit takes one process; start it without torchrun, with the lanes of the run")
+        if training.team.sites is not None:
+            raise InputError("an audit makes rows for one data set; give a training without data at sites")
         model, criterion = copied(training.copy.model, training.copy.criterion, own=True)
         live, twin = dict(given.model.named_parameters()), dict(model.named_parameters())
         memo: dict[int, Any] = {id(one): twin[name] for name, one in live.items()}

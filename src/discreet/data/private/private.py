@@ -14,8 +14,9 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.data.private.augmented import Augmented, Transform
-from discreet.data.private.groups import Groups
+from discreet.data.private.groups import Groups, group
 from discreet.data.private.pairs import Frame, paired
+from discreet.data.private.sites import HeldSites, Sites, joined, kind_of
 from discreet.randomness.host_generators import HostGenerators
 
 _CHECKED_AT_ONCE = 4096
@@ -40,13 +41,14 @@ class PrivateData:
 
     In training, each input goes through `transform`, `views` times; `fetch` returns the original inputs.
 
-    The number of units is used only to draw units.
+    The number of units is used only to draw units. `sites`: where units lie, if the data is at several sites.
     """
 
     dataset: Dataset[Any]
     groups: Groups | None = None
     transform: Transform | None = None
     views: int = 1
+    sites: HeldSites | None = None
 
     def __len__(self) -> int:
         """The number of units."""
@@ -56,6 +58,11 @@ class PrivateData:
     def rows(self) -> int:
         """The number of rows."""
         return len(cast(Sized, self.dataset))
+
+    @property
+    def kind(self) -> str:
+        """How it gives its rows, in words."""
+        return kind_of(self.dataset, _gathers)
 
     @property
     def runs_code(self) -> bool:
@@ -99,8 +106,18 @@ class PrivateData:
                 )
         return rows
 
+    def grouped(self, identifiers: object) -> PrivateData:
+        """The data whose units are the rows with one identifier; errors as in `group`. Where it lies at sites,
+        `identifiers` are given for each of them."""
+        if self.sites is None:
+            return replace(self, groups=group(identifiers, self.rows))
+        groups, sites = self.sites.grouped(identifiers)
+        return replace(self, groups=groups, sites=sites)
+
     def only(self, rows: IntArray) -> PrivateData:
         """The data with these rows only, each as its own unit, and with the same transform."""
+        if self.sites is not None:
+            raise InputError("rows at sites are used as they are; choose rows before they are given as Sites")
         if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
             index = torch.from_numpy(rows)
             return replace(self, dataset=TensorDataset(*(one[index] for one in self.dataset.tensors)), groups=None)
@@ -155,6 +172,8 @@ def as_private(data: object) -> PrivateData:
         return data
     if isinstance(data, Augmented):
         return replace(as_private(data.data), transform=data.transform, views=data.views)
+    if isinstance(data, Sites):
+        return _at_sites(data)
     if isinstance(data, DataLoader):
         raise InputError(
             "data is a DataLoader, whose batches the plan cannot vouch for; pass its data set (loader.dataset) instead"
@@ -180,6 +199,23 @@ def as_private(data: object) -> PrivateData:
         "data must be a pair of tensors or arrays (inputs, targets), or a map-style data set of such pairs, got "
         f"{type(data).__name__}"
     )
+
+
+def _at_sites(data: Sites) -> PrivateData:
+    found = {number: as_private(data.rows[number]) for number in data.checked()}
+    for number, one in found.items():
+        if one.transform is not None or one.sites is not None:
+            raise InputError(f"site {number}: give rows as they are, and augment all alike: Augmented(Sites(...), ...)")
+        if one.rows == 0:
+            raise InputError(f"site {number} has no row; give at least one, or count the sites without it")
+    if not found:
+        raise InputError("this process holds no site; start at most as many processes as there are sites")
+    dataset = joined({number: one.dataset for number, one in found.items()}, _gathers)
+    return PrivateData(dataset, sites=HeldSites.with_sizes(data.of, {n: one.rows for n, one in found.items()}))
+
+
+def _gathers(dataset: object) -> bool:
+    return isinstance(dataset, Gathering)
 
 
 def _refuse_mixed(rows: Sequence[Any], indices: IntArray) -> None:

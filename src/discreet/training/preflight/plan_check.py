@@ -15,7 +15,7 @@ from discreet.clipping import Criterion
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Event, steps_of
-from discreet.data import Parts, PrivateData, group, hold_out
+from discreet.data import Parts, PrivateData, hold_out
 from discreet.mechanism import GRID_BITS, LARGEST_MULTIPLE, grid_for, noise_multiplier
 from discreet.methods import check_noise
 from discreet.plan import AdaptivePlan, IndividualSampling, Plan, mean_noises
@@ -128,7 +128,7 @@ def parted(data: PrivateData, units: object, ids: object, plan: Plan | AdaptiveP
     """
     check_units(plan, units)
     if plan.holdout is None:
-        return Parts(data if units is None else replace(data, groups=group(units, data.rows)))
+        return Parts(data if units is None else data.grouped(units))
     names = names_of(plan, data, units, ids, "which rows are held out")
     return hold_out(data, names, plan.holdout.holds_out, are_units=units is not None)
 

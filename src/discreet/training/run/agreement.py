@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from discreet.core.errors import InputError
 from discreet.data import PrivateData
 from discreet.distributed.team import Team
 from discreet.plan import AdaptivePlan, IndividualSampling, Plan
+from discreet.sampling import SAMPLERS
 from discreet.training.augmented_views import transformed
 from discreet.training.checklist import Checked
 from discreet.training.preflight.engine_options import EngineOptions
@@ -40,6 +42,8 @@ def refuse_unshared(team: Team, plan: Plan | AdaptivePlan) -> None:
         what = "an odometer reads what was charged so far"
     if what is not None:
         raise InputError(f"{what}, which several processes cannot share yet; train in one process, without shard")
+    if team.sites is not None:
+        _refuse_at_sites(plan)
 
 
 def agreed(
@@ -61,7 +65,7 @@ def agreed(
     team.agree("number of lanes", team.lanes.count)
     team.agree("version", __version__, torch.__version__, np.__version__, platform.python_version())
     team.agree("noise or source of randomness", options.noise, randomness)
-    found = team.together("the checks before a run", lambda: check(options))
+    found = team.on_rows("the checks before a run", lambda: check(options))
     team.agree("model: the kinds of its modules", *_kinds(found.copy.model))
     team.agree("loss", *_kinds(found.copy.criterion), *_tensors(found.copy.criterion))
     team.agree("model: the shapes and names of its weights", *sorted(found.declared[0]))
@@ -70,12 +74,15 @@ def agreed(
         combined_digest(found.declared[0]),
     )
     team.agree("plan", found.plan.fingerprint())
-    digest = team.together("a digest of the data", lambda: _digest(found.parts.training))
-    team.agree("data, or order of its rows", digest)
+    if team.sites is None:
+        digest = team.together("a digest of the data", lambda: _digest(found.parts.training))
+        team.agree("data, or order of its rows", digest)
+    else:
+        _agree_at_sites(team, found.plan, found.parts.training)
     views = team.together("a try of the augmentation", lambda: _views(found))
     team.agree("augmentation of the data", views)
     named = team.told("the engine", lambda: found.preflight.engine.name)
-    found = team.together(
+    found = team.on_rows(
         "the engine", lambda: found if found.preflight.engine.name == named else check(replace(options, name=named))
     )
     if found.preflight.engine.error is None:  # no slack covers another order of addition on another machine
@@ -119,16 +126,67 @@ def _views(found: Checked) -> str:
     return f"{data.views} {tensor_digest(torch.view_as_real(views) if views.is_complex() else views)}"
 
 
-def _digest(data: PrivateData) -> str:
-    """A digest of the data as this process has it; it is compared with that of the others, and kept by nobody."""
-    found = hashlib.sha256()
-    if data.groups is not None:
+def _digest(data: PrivateData, rows: range | None = None, salt: str = "") -> str:
+    """A digest of the data, or of these rows, as this process has it; it is compared with others, and kept by
+    nobody."""
+    found = hashlib.sha256(salt.encode())
+    if data.groups is not None and rows is None:
         found.update(data.groups.order.tobytes() + data.groups.starts.tobytes())
+    rows = range(data.rows) if rows is None else rows
     with torch.random.fork_rng():
-        for start in range(0, data.rows, _AT_ONCE):
-            seed_torch(start)  # rows may draw from torch's generator
-            for part in data.fetch(np.arange(start, min(start + _AT_ONCE, data.rows))):
+        for start in range(rows.start, rows.stop, _AT_ONCE):
+            seed_torch(start - rows.start)  # rows may draw from torch's generator
+            for part in data.fetch(np.arange(start, min(start + _AT_ONCE, rows.stop))):
                 values = part.detach().cpu().contiguous()
                 found.update(f"{values.dtype} {tuple(values.shape)}".encode())
                 found.update(values.reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()
+
+
+def _refuse_at_sites(plan: Plan | AdaptivePlan) -> None:
+    """Refuse plans that need the rows of all sites together."""
+    what = None
+    if not plan.sampling.INDEPENDENT:
+        known = ", ".join(kind for kind, record in SAMPLERS.items() if record.INDEPENDENT)
+        what = f"the sampler {plan.sampling.kind!r} draws units that depend on each other (those that do not: {known})"
+    elif plan.metrics or plan.holdout is not None:
+        what = "a private metric, or a holdout, is of all rows"
+    elif plan.before:
+        what = "queries before the first step are asked of all rows"
+    if what is not None:
+        raise InputError(
+            f"{what}, and no process has the rows of all sites; change the plan, or bring the data together"
+        )
+
+
+def _agree_at_sites(team: Team, plan: Plan | AdaptivePlan, data: PrivateData) -> None:
+    """`InputError` in all processes unless their sites have rows of one form, not more units than the plan allows, and
+    no two the same rows.
+
+    The other processes see how many units there are at the sites of each, and digests under a salt for this once.
+    """
+    inputs, targets = team.on_rows("the first row", lambda: data.fetch(np.zeros(1, np.int64)))
+    shapes = [[str(part.dtype), *part.shape[1:]] for part in (inputs, targets)]
+    team.agree("form of rows", data.kind, *shapes, data.views, data.groups is None)
+    told = team.ranks.all_facts("the units at the sites", len(data))
+    if sum(told) > plan.sampling.sizes(plan.population)[1]:
+        raise InputError(
+            "the sites have more units together than the declared population allows; give each row at one site alone, "
+            "and declare a population that is public and large enough. Nothing was charged"
+        )
+    salt = team.told("a salt", lambda: secrets.token_hex(16))
+    digests = team.on_rows("digests of the sites", lambda: _digests(data, salt))
+    at = dict[str, str]()
+    for one in team.ranks.all_facts("digests of the sites", digests):
+        for number, digest in one.items():
+            if digest in at:
+                raise InputError(f"sites {at[digest]} and {number} have the same rows; give each row at one site")
+            at[digest] = number
+
+
+def _digests(data: PrivateData, salt: str) -> dict[str, str]:
+    """A digest of the rows of each site, by its number."""
+    assert data.sites is not None
+    ends = np.arange(data.rows + 1) if data.groups is None else data.groups.starts
+    rows = {number: range(int(ends[one.start]), int(ends[one.stop])) for number, one in data.sites.ranges.items()}
+    return {str(number): _digest(data, one, salt) for number, one in rows.items()}

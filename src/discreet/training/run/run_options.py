@@ -26,7 +26,8 @@ class RunOptions:
     - `keep_spent`: where units have budgets of their own, keep what each has spent in a file of the folder, for the
     holder of the data alone (`discreet ledger individual`). It is as private as the data.
     - `lanes`: of a run that several processes take together, the number of parts of a batch that they share out; by
-    default as many as there are processes. A run keeps its lanes when it is resumed, by however many processes.
+    default as many as there are processes. A run keeps its lanes when it is resumed, by however many processes. Data at
+    sites has a lane for each site.
     - `stream`: for tests; a run with other randomness than the system's cannot be published.
     """
 

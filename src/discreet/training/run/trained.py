@@ -39,7 +39,8 @@ class Bought:
 @dataclass(frozen=True, slots=True)
 class Mechanism:
     """How the plan was carried out: names of the engine, the noise sampler and the kind of randomness. `lanes`: the
-    parts of a batch whose sums were added in whole numbers, if several processes may have shared them out."""
+    parts of a batch whose sums were added in whole numbers, if several processes may have shared them out. `sites`: at
+    how many sites the data lay, if each lane was that of a site."""
 
     engine: str
     float_bits: int | None
@@ -47,6 +48,7 @@ class Mechanism:
     randomness: str
     assumptions: tuple[str, ...]
     lanes: int | None = None
+    sites: int | None = None
 
     def as_dict(self) -> dict[str, object]:
         """The entry in the ledger."""
@@ -56,7 +58,8 @@ class Mechanism:
             "noise": self.noise,
             "randomness": self.randomness,
         }
-        return facts if self.lanes is None else facts | {"lanes": self.lanes}
+        shared = {"lanes": self.lanes, "sites": self.sites}
+        return facts | {name: count for name, count in shared.items() if count is not None}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

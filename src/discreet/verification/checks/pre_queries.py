@@ -32,7 +32,7 @@ def answered(plan: dict[str, Any], runs: Runs) -> bool:
 
 def attempts_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | None:
     """The fault of a run's attempts; None if there is none. The first attempt answers the queries, if there are any."""
-    names = ("engine", "float_bits", "noise", "randomness", "lanes")
+    names = ("engine", "float_bits", "noise", "randomness", "lanes", "sites")
     mechanism = {name: facts["mechanism"][name] for name in names if name in facts["mechanism"]}
     bodies = [entry["body"] for entry in record if entry["kind"] == "attempt"]
     if queries_of(facts["plan"]):
@@ -41,5 +41,5 @@ def attempts_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str |
             return "the run was not started by answering the queries that come before its first step"
         bodies = bodies[1:]
     if not bodies or any(body != mechanism for body in bodies):
-        return "the run was started with another engine, noise, randomness or number of lanes than the certificate says"
+        return "the run was started with another engine, noise, randomness, lanes or sites than the certificate says"
     return None

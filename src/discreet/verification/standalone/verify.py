@@ -168,7 +168,7 @@ ledger.entries.each = ledger.entries.each.run | ledger.entries.each.attempt | le
 ledger.entries.each.attempt: kind =attempt; run text; attempt whole >=0; position whole >=0; steps whole >=0; body
   ledger.entries.each.attempt.body
 ledger.entries.each.attempt.body: engine =bookkeeping,ghost,vmap,reference,exact,queries; float_bits? whole >=6 <=20 |
-  null; noise =fast,exact; randomness text; lanes? whole >=1
+  null; noise =fast,exact; randomness text; lanes? whole >=1; sites? whole >=1
 ledger.entries.each.blocks: kind =blocks; run text; attempt whole >=0; position whole >=0; steps whole >=1; body
   Event; times whole >=2
 ledger.entries.each.release: kind =release; run text; attempt whole >=0; position whole >=0; steps whole >=0; body
@@ -184,7 +184,7 @@ ledger.head: number whole >=0; seal /[0-9a-f]{64}/
 LineSearch: kind =line_search; bound number >0; epsilon number >0; growth number >0; candidates whole >=1; largest
   number >0; widen number >=0; every whole >=1
 mechanism: sampler text; engine =bookkeeping,ghost,vmap,reference,exact; float_bits whole >=6 <=20 | null; noise
-  =fast,exact; randomness text; lanes? whole >=1; grid_bits whole >=0
+  =fast,exact; randomness text; lanes? whole >=1; sites? whole >=1; grid_bits whole >=0
 Metric: kind =accuracy,loss,size; noise number >0; every whole >=1 | null; bound number >0 | null; rows
   =training,holdout; rate number >0 <=1 | null
 model: file =model.safetensors; sha256 /[0-9a-f]{64}/; private list of text; initial names to /[0-9a-f]{64}/
@@ -303,8 +303,9 @@ def check_fields(facts: Facts) -> None:
     need((mechanism["engine"] == "exact") == (mechanism["float_bits"] is None), "the float slack is not the engine's")
     need(mechanism["sampler"] == plan["sampling"]["kind"], "the sampler is not the plan's")
     need(mechanism["engine"] == "exact" or mechanism["sampler"] != "individual", "budgets of rows not computed alone")
-    rows = facts.get("public_batches")
-    need(rows is None or rows["batch"] <= rows["rows"], "no such public rows")
+    apart = mechanism["sampler"] in ("poisson", "allocation", "cyclic_poisson", "none") and mechanism.get("lanes")
+    need("sites" not in mechanism or mechanism["sites"] == apart, "sites whose units are not drawn independently")
+    need((rows := facts.get("public_batches")) is None or rows["batch"] <= rows["rows"], "no such public rows")
     need(all(text.isascii() and len(text) <= 2000 for text in facts["assumptions"]), "no sentences of assumptions")
 
 # 2. HASHES: model, files and ledger are those that the certificate is about.
@@ -385,8 +386,7 @@ def check_ledger(facts: Facts) -> Events:
     wanted = {name: mechanism[name] for name in mechanism if name not in ("sampler", "grid_bits")}
     asked = [{"engine": "queries", "noise": wanted["noise"], "randomness": "system"}] if facts["plan"]["before"] else []
     started = [entry["body"] for entry in record if entry["kind"] == "attempt"]
-    need(started[: len(asked)] == asked and len(started) > len(asked), "a run was not started as it should be")
-    need(all(one == wanted for one in started[len(asked):]), "another engine, noise, randomness or lanes")
+    need(started == asked + [wanted] * max(1, len(started) - len(asked)), "another engine, noise, lanes or sites")
     for entry in record:
         steps = steps_in(entry["body"]) if entry["kind"] == "reservation" else 0
         need(entry["steps"] == steps, "an entry says that it has other steps than it has")
