@@ -5,19 +5,22 @@ import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forging import Change, Facts, forged, put
 from forked import forked
-from problems import tiny_training
-from site_runs import CASES, digest_of
+from problems import blobs, tiny_training
+from shared_runs import WHOSE
+from site_runs import CASES, ROWS, digest_of, training
 
 from discreet import Plan, publish, verify
 from discreet.core import assumptions
-from discreet.plan import FixedSizeSampling
+from discreet.plan import FixedSizeSampling, Metric, NoSampling
+from discreet.training import Training
 from discreet.verification.standalone import verify as reviewer
 
-SOME = ("poisson, example", "poisson, user", "cyclic, example", "engine exact")
+SOME = ("poisson, example", "poisson, user", "cyclic, example", "metrics")
 
 Alone = Callable[[str], str]
 
@@ -40,6 +43,34 @@ def test_two_processes_release_what_one_does_that_holds_all_sites(tmp_path: Path
 @pytest.mark.parametrize("processes", [2, 3])
 def test_so_do_all_processes_in_every_way_to_train(tmp_path: Path, alone: Alone, processes: int) -> None:
     check(alone, processes, tuple(CASES), tmp_path)
+
+
+@pytest.mark.parametrize("unit", ["example", "user"])
+def test_everyone_of_all_sites_is_everyone(tmp_path: Path, unit: str) -> None:
+    """Without sampling, exact sums over sites are those of one data set: the same noise, and the same releases as one
+    process makes that has all rows and knows no sites."""
+    plan = Plan.make(
+        NoSampling(),
+        population=24 if unit == "example" else 6,
+        steps=4,
+        clip_norm=0.7,
+        delta=1e-5,
+        noise_multiplier=1.5,
+        adjacency="add_remove",
+        unit=unit,
+        rows_per_unit=1 if unit == "example" else 4,
+        metrics=(Metric(kind="accuracy", noise=20.0, every=2),),
+    )
+
+    def one(at_sites: bool) -> Callable[[Path, dict[str, Any]], Training]:
+        given = {number: WHOSE[rows] for number, rows in ROWS.items()} if at_sites else WHOSE
+        changes = {} if at_sites else {"data": blobs(), "shard": None}
+        units = None if unit == "example" else given
+        return lambda folder, shared: training(folder, plan=plan, engine="exact", units=units, **changes)
+
+    parts, _ = digest_of(one(True), tmp_path / "sites", {})
+    whole, _ = digest_of(one(False), tmp_path / "whole", {})
+    assert parts == whole
 
 
 def stages(folder: Path, *stages: tuple[int, int, str]) -> str:

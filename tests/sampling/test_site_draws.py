@@ -8,13 +8,16 @@ so does a sampler whose units depend on each other.
 from dataclasses import dataclass
 from typing import Any
 
+import hypothesis.strategies as st
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given
 from sampler_laws import CASES, draw_of, p_value
 
 from discreet.core.errors import RandomnessReuse
 from discreet.data.private.sites import HeldSites
+from discreet.distributed.lanes import Lanes
 from discreet.distributed.site_draws import WORDS, SiteDraws, SiteStreams
 from discreet.randomness import Purpose, Stream, TestStream
 from discreet.sampling import SAMPLERS, PoissonSampler, Sampler
@@ -156,6 +159,18 @@ def test_units_are_dealt_to_turns_once_in_an_attempt() -> None:
                 turns.setdefault(unit, set()).add(turn)
     assert all(len(found) == 1 for found in turns.values())
     assert {turn for found in turns.values() for turn in found} == {0, 1, 2}
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=9), st.integers(1, 20), st.data())
+def test_sites_have_no_more_chunks_than_lanes(held: list[int], units: int, data: st.DataObject) -> None:
+    """The sensitivity counts on it: every chunk is rounded once."""
+    sites = HeldSites.with_sizes(len(held), dict(enumerate(held)))
+    drawn = np.array(sorted(data.draw(st.sets(st.integers(0, max(0, sum(held) - 1))))) if sum(held) else [], np.int64)
+    chunks = SiteDraws(sites, TestStream(1)).chunks(drawn, units)
+    assert [place for _, places in chunks for place in places] == list(range(len(drawn)))
+    assert all(0 < len(places) <= units for _, places in chunks)
+    assert all(drawn[place] in sites.ranges[number] for number, places in chunks for place in places)
+    assert len(chunks) <= Lanes(len(held)).most_chunks(len(drawn), units)
 
 
 def test_chunks_keep_sites_apart() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,9 @@ from problems import blobs, tiny_plan
 from shared_mistakes import OTHER, RANK, main, run
 from shared_runs import WHOSE
 from site_runs import ROWS, SITES, site, sites, training
+from torch.utils.data import Dataset
 
+from discreet.core.errors import InputError
 from discreet.data import Sites
 from discreet.distributed import team
 from discreet.distributed.site_draws import SiteDraws
@@ -89,8 +92,9 @@ def a_fixed_size(folder: Path) -> None:
     run(training(folder, plan=plan))
 
 
-def a_private_metric(folder: Path) -> None:
-    run(training(folder, plan=tiny_plan(metrics=(Metric(kind="accuracy", noise=20.0, every=2),))))
+def a_holdout(folder: Path) -> None:
+    metric = Metric(kind="accuracy", noise=20.0, every=2, rows="holdout")
+    run(training(folder, plan=tiny_plan(metrics=(metric,), holdout=0.3, adjacency="zero_out")))
 
 
 def no_users(folder: Path) -> None:
@@ -102,6 +106,28 @@ def no_users(folder: Path) -> None:
 
 def another_stream(folder: Path) -> None:
     run(training(folder, stream=TestStream(7 + RANK)))
+
+
+def a_row_that_is_gone(folder: Path) -> None:
+    """A data set that cannot read a row any more, in a step, and says which."""
+    rows, gone = [*zip(*site(1), strict=True)], []
+
+    class File(Dataset[Any]):
+        def __len__(self) -> int:
+            return len(rows)
+
+        def __getitem__(self, row: int) -> Any:
+            if gone and OTHER:
+                raise InputError(f"row {row} of the file at site 1 is gone")
+            return rows[row]
+
+    held = {1: File()} if OTHER else {number: [*zip(*site(number), strict=True)] for number in (0, 2)}
+
+    def take_away(step: int) -> None:
+        if step == 1:
+            gone.append(True)
+
+    run(training(folder, data=Sites(held, SITES), plan=tiny_plan(batch=24)), take_away)
 
 
 def a_site_computed_twice(folder: Path) -> None:
@@ -161,9 +187,10 @@ MISTAKES: dict[str, Callable[[Path], None]] = {
         another_form,
         a_row_that_is_no_number,
         a_fixed_size,
-        a_private_metric,
+        a_holdout,
         no_users,
         another_stream,
+        a_row_that_is_gone,
         a_site_computed_twice,
         a_unit_left_out,
         unnoticed,

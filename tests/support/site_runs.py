@@ -26,7 +26,7 @@ from ways import SAMPLINGS, WAYS
 
 from discreet import publish
 from discreet.data import Columns, Sites
-from discreet.plan import Plan
+from discreet.plan import Metric, Plan
 from discreet.randomness import TestStream
 from discreet.sampling import SAMPLERS
 from discreet.training import RunOptions, Training
@@ -111,6 +111,16 @@ def rows_by_code(folder: Path, shared: dict[str, Any]) -> Training:
     return training(folder, data=Sites(rows, SITES), model=deep(0.4))
 
 
+def metrics(folder: Path, shared: dict[str, Any]) -> Training:
+    """A run that buys metrics of everyone and of some, and evaluates on public rows."""
+    bought = (
+        Metric(kind="accuracy", noise=20.0, every=2),
+        Metric(kind="size", noise=9.0),
+        Metric(kind="loss", noise=20.0, bound=2.0, every=2, rate=0.5),
+    )
+    return training(folder, plan=tiny_plan(metrics=bought), public_test=blobs(9, seed=1))
+
+
 CASES: dict[str, Callable[[Path, dict[str, Any]], Training]] = {
     **{
         f"{name}, {unit}": with_sampling(name, unit)
@@ -125,6 +135,7 @@ CASES: dict[str, Callable[[Path, dict[str, Any]], Training]] = {
     "adaptive clipping": lambda folder, shared: training(
         folder, plan=tiny_plan(clip_norm=None, clipping=WAYS["adaptive"])
     ),
+    "metrics": metrics,
     "named columns": named_columns,
     "rows by code": rows_by_code,
 }

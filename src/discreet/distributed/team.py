@@ -118,6 +118,10 @@ class Team:
         """What the first process makes, as plain values, in all of them."""
         return make() if self.lanes is None else self.ranks.from_first(purpose, make)
 
+    def added(self, purpose: str, number: int) -> int:
+        """The sum of what processes have of their own sites; `number` itself where each process has all rows."""
+        return number if self.sites is None else sum(self.ranks.all_facts(purpose, number))
+
     def agree(self, what: str, *facts: object) -> None:
         """`InputError` in all processes unless all were given the same."""
         digest = hashlib.sha256(json.dumps([str(fact) for fact in facts]).encode()).hexdigest()
@@ -175,7 +179,7 @@ class Team:
         except BaseException as error:
             if self._due:
                 self._due = False
-                self.ranks.tell_failure(_STEP, error)
+                self.ranks.tell_failure(_STEP, error, words=self.sites is None)
             elif not self._told:
                 self.ranks.leave()
             raise

@@ -190,7 +190,7 @@ class Training:
             ledger,
             run,
             attempt,
-            private_metrics=PrivateMetrics(self.plan, *asked, parts, noise, watch.note, watch.bought, watch.told),
+            private_metrics=PrivateMetrics(self.plan, *asked, parts, noise, watch.note, watch.bought, self.team),
             pristine=front.behind(self.copy.model),
             progress=self._state.progress,
             metrics=watch.validated,

@@ -41,6 +41,8 @@ class Sites:
     def checked(self) -> list[int]:
         """The numbers of the sites that this process holds, in order. `InputError` if one is no number of a site."""
         count = checks.count("of, the number of sites,", self.of)
+        if not isinstance(self.rows, Mapping):
+            raise InputError("rows must be named by their sites: Sites({number of the site: rows}, of=...)")
         numbers = [checks.count("the number of a site", one, least=0) for one in self.rows]
         if any(one >= count for one in numbers):
             raise InputError(f"site {max(numbers)}: of {count} sites the last is {count - 1}; they are counted from 0")
@@ -74,7 +76,7 @@ class HeldSites:
         `identifiers`: those of the rows of each site, by its number. `InputError` as in `group`, and for an identifier
         that occurs at two of these sites.
         """
-        if not isinstance(identifiers, Mapping) or sorted(identifiers) != list(self.numbers):
+        if not isinstance(identifiers, Mapping) or set(identifiers) != set(self.numbers):
             raise InputError(
                 "units must name the user of each row site by site, {number of the site: identifiers}, for exactly the "
                 "sites that this process holds"

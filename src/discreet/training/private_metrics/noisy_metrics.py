@@ -14,10 +14,13 @@ from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum, Receipt
 from discreet.data import Parts, PrivateData
+from discreet.distributed.site_draws import SiteDraws
+from discreet.distributed.team import Team
 from discreet.mechanism import gaussian_release, grid_for
 from discreet.plan import AdaptivePlan, Metric, Plan
 from discreet.plan.metrics import size_for
 from discreet.randomness import RoundedSampler, Stream
+from discreet.sampling import Sampler
 from discreet.training.private_metrics.single_rows import predicted
 from discreet.training.private_metrics.unit_values import unit_values
 from discreet.training.run.trained import Bought
@@ -28,8 +31,8 @@ _NAME = "metric"
 class PrivateMetrics:
     """Releases the private metrics of a plan, each paid for by a receipt, and passes each to `note`.
 
-    `model` and `criterion` have seen no private row, and see none here: their copies do. `told` gives the value that
-    several processes go on with.
+    `model` and `criterion` have seen no private row, and see none here: their copies do. `team`: the processes of the
+    run, which go on with one value; where the data lies at sites, each adds the units of its own.
     """
 
     def __init__(
@@ -41,10 +44,10 @@ class PrivateMetrics:
         noise: RoundedSampler,
         note: Callable[[Bought], None],
         earlier: Sequence[Bought] = (),
-        told: Callable[[float], float] = lambda value: value,
+        team: Team | None = None,
     ) -> None:
         self._plan, self._model, self._criterion = plan, model, criterion
-        self._parts, self._noise, self._note, self._told = parts, noise, note, told
+        self._parts, self._noise, self._note, self._team = parts, noise, note, team or Team()
         self._sizes = {one.metric: one.value for one in earlier if one.metric.endswith("_size")}
 
     def buy(self, metric: Metric, receipt: Receipt, stream: Stream) -> float:
@@ -56,8 +59,9 @@ class PrivateMetrics:
         data = self._parts.training if metric.rows == "training" else self._parts.held_out
         assert data is not None
         grid = grid_for(receipt.release, metric.contribution)
-        (drawn,) = metric.sampler.batches(receipt.position, len(data), stream)
+        drawn = _drawn(metric.sampler, receipt.position, data, stream)
         units = sum(math.trunc((value - metric.centre) / grid) for value in self._values(metric, data, drawn))
+        units = self._team.added("a private metric", units)
         total = ClippedSum({_NAME: np.array([units * grid])}, metric.contribution, grid)
         noisy = float(gaussian_release(total, receipt, stream, self._noise).tensors[_NAME][0])
         declared, share = self._plan.units_of(metric)
@@ -67,7 +71,7 @@ class PrivateMetrics:
         else:
             value = metric.value(noisy, self._sizes[size.name])
             deviation = metric.deviation(declared, share, size)
-        value = self._told(value)
+        value = float(self._team.told("a bought metric", lambda: value))
         if metric.kind == "size":
             self._sizes[metric.name] = value
         bought = Bought(receipt.position + 1, metric.name, value, deviation)
@@ -79,6 +83,15 @@ class PrivateMetrics:
         if metric.kind == "size":
             return [1.0 for _ in drawn]
         return unit_values(metric.kind, metric.range, self._model, self._criterion, data, drawn)
+
+
+def _drawn(sampler: Sampler, position: int, data: PrivateData, stream: Stream) -> IntArray:
+    """The units of the data that take part in a metric; at sites, each draws for its own."""
+    if data.sites is None:
+        (drawn,) = sampler.batches(position, len(data), stream)
+    else:
+        (drawn,) = SiteDraws(data.sites, stream).batches(sampler, position)
+    return drawn
 
 
 def check_losses(model: nn.Module, criterion: Criterion, data: PrivateData) -> None:

@@ -90,10 +90,6 @@ class Watch:
         if self.early is not None and self.early.metric == bought.metric:
             self._keep_if_best()
 
-    def told(self, value: float) -> float:
-        """A bought value as the first of several processes computed it, by which all go on."""
-        return float(self._team.told("a bought metric", lambda: value))
-
     def kept(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
         average = None if self._average is None else self._average.state_dict()

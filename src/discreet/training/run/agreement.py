@@ -149,8 +149,8 @@ def _refuse_at_sites(plan: Plan | AdaptivePlan) -> None:
     if not plan.sampling.INDEPENDENT:
         known = ", ".join(kind for kind, record in SAMPLERS.items() if record.INDEPENDENT)
         what = f"the sampler {plan.sampling.kind!r} draws units that depend on each other (those that do not: {known})"
-    elif plan.metrics or plan.holdout is not None:
-        what = "a private metric, or a holdout, is of all rows"
+    elif plan.holdout is not None:
+        what = "which rows are held out is decided for all together"
     elif plan.before:
         what = "queries before the first step are asked of all rows"
     if what is not None:
