@@ -38,6 +38,15 @@ def test_shapes_sizes_and_public_weights(name: str) -> None:
     assert not torch.equal(one(inputs), other(inputs))
 
 
+def test_a_public_scale_is_that_of_the_rows() -> None:
+    arguments, inputs, _, size = NETWORKS["mlp"]
+    scaled, plain = MODELS["mlp"](**arguments, scale=0.25), MODELS["mlp"](**arguments)
+    assert sum(parameter.numel() for parameter in scaled.parameters()) == size
+    assert torch.equal(scaled(inputs), plain(0.25 * inputs))
+    with pytest.raises(InputError, match="scale"):
+        MODELS["mlp"](**arguments, scale=0)
+
+
 def test_a_rating_is_what_the_paper_of_the_model_says() -> None:
     model = Biases(3, 4, middle=3.0, rank=2, scale=0.5, spread=10.0, user_spread=0.5)
     with torch.no_grad():

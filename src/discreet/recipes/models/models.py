@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from discreet.core import checks
 from discreet.features.initial_weights import drawn
 from discreet.features.strokes import Strokes, double_angle
 from discreet.recipes.models.networks import biases, collaborative_filtering, mean_embedding, mnist_cnn, word_scores
@@ -51,10 +52,21 @@ def linear(inputs: int, outputs: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), layer)
 
 
-def mlp(inputs: int, outputs: int, hidden: list[int], seed: int = 0) -> nn.Module:
-    """Fully connected layers with ReLU, on flattened input; weights from the declared `seed`."""
+class Scaled(nn.Module):
+    """Every number times a public `factor`: pixels 0 to 255 by 1/255, say."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = checks.positive("scale", factor)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.factor * rows
+
+
+def mlp(inputs: int, outputs: int, hidden: list[int], seed: int = 0, scale: float = 1.0) -> nn.Module:
+    """Fully connected layers with ReLU, on flattened input times `scale`; weights from the declared `seed`."""
     with drawn(seed):
-        layers: list[nn.Module] = [nn.Flatten()]
+        layers: list[nn.Module] = [nn.Flatten()] if scale == 1 else [nn.Flatten(), Scaled(scale)]
         for width_in, width_out in pairwise([inputs, *hidden, outputs]):
             layers += [nn.Linear(width_in, width_out), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
