@@ -31,6 +31,8 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 
 import discreet
 from discreet.language import TASKS, TransformersModel
+from discreet.methods import DPAdamBC
+from discreet.plan import mean_noise
 from discreet.recipes import load_recipe
 
 DELTA, RANK = 1e-5, 8
@@ -41,7 +43,8 @@ EPSILONS = (3.0, 8.0, 1.0)
 class Way:
     """How a model is trained: rows of a step, steps, learning rate, clip norm. `head_rate`: the learning rate of a
     classifier, which is new and begins at zero; None for the same. `body_clip`: the clip norm of the weights below the
-    classifier, for each of their groups; None if all are clipped together."""
+    classifier, for each of their groups; None if all are clipped together. `optimizer`: "adam", "adam-bc" (it takes the
+    variance of the noise off its second moment, with a floor of a tenth of it) or "sgd" (with momentum)."""
 
     batch: int
     steps: int
@@ -49,6 +52,7 @@ class Way:
     clip: float = 0.1
     head_rate: float | None = None
     body_clip: float | None = None
+    optimizer: str = "adam"
 
 
 WAYS = {
@@ -101,16 +105,19 @@ def build(case: Case, models: Path) -> tuple[nn.Module, nn.Module]:
     return TransformersModel(inner, name), TASKS[name].loss()
 
 
-def optimizer_of(model: nn.Module, way: Way, decay: float) -> torch.optim.Optimizer:
-    """AdamW, with a learning rate of its own for the classifier."""
+def optimizer_of(model: nn.Module, way: Way, decay: float, std: float = 0.0) -> torch.optim.Optimizer:
+    """The optimizer, with a learning rate of its own for the classifier. `std`: of the noise in the first mean."""
     kinds: dict[bool, list[Tensor]] = {False: [], True: []}
     for name, weight in model.named_parameters():
         if weight.requires_grad:
             kinds[way.head_rate is not None and "classifier" in name].append(weight)
     rates = {False: way.rate, True: way.head_rate}
-    return torch.optim.AdamW(
-        [{"params": found, "lr": rates[kind]} for kind, found in kinds.items() if found], weight_decay=decay
-    )
+    groups = [{"params": found, "lr": rates[kind]} for kind, found in kinds.items() if found]
+    if way.optimizer == "adam-bc":
+        return DPAdamBC(groups, lr=way.rate, floor=0.1 * std**2)
+    if way.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=way.rate, momentum=0.9)
+    return torch.optim.AdamW(groups, weight_decay=decay)
 
 
 def clipping(case: Case, way: Way) -> dict[str, Any]:
@@ -127,7 +134,7 @@ def private_run(case: Case, way: Way, given: tuple[Tensor, Tensor], models: Path
     model, loss = build(case, models)
     size = {"population": len(given[1]), "batch": way.batch, "steps": way.steps}
     plan = discreet.Plan.poisson(**size, **clipping(case, way), delta=DELTA).calibrate(epsilon=case.epsilon)
-    optimizer = optimizer_of(model, way, 0.0)
+    optimizer = optimizer_of(model, way, 0.0, mean_noise(plan, step=0))
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: slope(step, way.steps))
     options = {"engine": "bookkeeping", "run": folder / "run", "scheduler": scheduler}
     done = discreet.Training(plan, model, loss, optimizer, given, **options).run(progress=False)

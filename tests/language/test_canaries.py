@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from digit_texts import encode, rows_of
 from language_families import inner_model, on_rows
-from torch import Tensor
 
 import discreet
 from discreet.certificate.described import Exposed, OfTexts
 from discreet.certificate.model_spec import of_module
 from discreet.core.errors import InputError
-from discreet.language import TASKS, Canaries, TransformersModel, TransformersRows, exposures
+from discreet.language import TASKS, Canaries, TransformersModel, exposures
 from discreet.publication.pages.measured_words import canaries as beside_the_bound
 from discreet.verification.standalone import verify as standalone
 
@@ -25,16 +24,6 @@ pytest.importorskip("transformers", reason="transformers is not installed; it is
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 MADE_UP = Canaries.made_up("{}", count=3, others=200, digits=5, seed=4)
-
-
-def rows_of(texts: Sequence[str]) -> TransformersRows:
-    """Digits as tokens, behind a first token."""
-    tokens = [[1, *(2 + int(digit) for digit in text)] for text in texts]
-    return TransformersRows([{"input_ids": one, "attention_mask": [1] * len(one)} for one in tokens], "causal-lm")
-
-
-def encode(texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-    return rows_of(texts).tensors()
 
 
 @pytest.fixture
@@ -131,15 +120,17 @@ def test_a_published_folder_says_it(model: TransformersModel, tmp_path: Path) ->
     texts = [*MADE_UP.inserted, *(f"{place:05}" for place in range(37))]
     plan = discreet.Plan.poisson(population=40, batch=20, steps=2, clip_norm=1.0, delta=1e-3, noise_multiplier=1.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    given: dict[str, Any] = {"run": tmp_path / "run", "engine": "bookkeeping"}
+    public = discreet.PublicData(canaries=MADE_UP.declared)
     training = discreet.Training(
-        plan, model, TASKS["causal-lm"].loss(), optimizer, rows_of(texts), run=tmp_path / "run", engine="bookkeeping"
+        plan, model, TASKS["causal-lm"].loss(), optimizer, rows_of(texts), public=public, **given
     )
     trained = training.run(progress=False)
     found = exposures(trained.model, MADE_UP, encode)
     spec = replace(of_module(trained.model), language=OfTexts(task="causal-lm", canaries=found))
     discreet.publish(trained, tmp_path / "out", spec)
     assert discreet.verify(tmp_path / "out", strict=True).accepted
-    standalone.check(tmp_path / "out", None, strictly=True)
+    assert "canaries: 3 of the units are made-up texts" in standalone.check(tmp_path / "out", None, strictly=True)
     for page in ("report.html", "README.md"):
         page_text = (tmp_path / "out" / page).read_text()
         assert "Canaries" in page_text

@@ -13,13 +13,15 @@ transformers: Any = pytest.importorskip("transformers", reason="transformers is 
 PUBLIC = ["a film about dogs was lovely and moving", "a film about cats was dull and boring", "the third part"]
 
 
-def model_folder(folder: Path, auto: str = "AutoModelForCausalLM", seed: int = 0) -> Path:
-    """A Llama of one layer whose words are those of `PUBLIC`."""
+def model_folder(folder: Path, auto: str = "AutoModelForCausalLM", seed: int = 0, also: str = "") -> Path:
+    """A Llama of one layer whose words are those of `PUBLIC` and of `also`; each digit is a token."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.WordLevel(unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.train_from_iterator(PUBLIC, trainers.WordLevelTrainer(special_tokens=["[PAD]", "[UNK]", "[END]"]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Whitespace(), pre_tokenizers.Digits(True)])
+    tokenizer.train_from_iterator(
+        [*PUBLIC, also], trainers.WordLevelTrainer(special_tokens=["[PAD]", "[UNK]", "[END]"])
+    )
     whole = transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[PAD]", eos_token="[END]"
     )

@@ -198,6 +198,17 @@ def public_rows(declared: Mapping[str, Any] | None) -> tuple[str, ...]:
     )
 
 
+def canaries(declared: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """What a run rests on with made-up texts among its rows; `declared` describes them, None for none."""
+    if declared is None:
+        return ()
+    return (
+        f"{declared['count']} of the units are canaries: made-up texts with SHA-256 {declared['sha256']}, each a row "
+        "of its own. They are public, no records of anybody, and were drawn and clipped as all others; neighbouring "
+        "data sets have them alike.",
+    )
+
+
 def base_model(declared: Mapping[str, Any] | None) -> tuple[str, ...]:
     """The assumption on the model below adapters; `declared` names it and its hash, None if there are no adapters."""
     if declared is None:

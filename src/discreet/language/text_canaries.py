@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from discreet.certificate.declared_canaries import DeclaredCanaries
 from discreet.certificate.described import Exposed
 from discreet.clipping import evaluation_mode
 from discreet.clipping.losses import each_loss
@@ -31,6 +32,11 @@ class Canaries:
 
     inserted: tuple[str, ...]
     others: tuple[str, ...]
+
+    @property
+    def declared(self) -> DeclaredCanaries:
+        """What the certificate says of them: give it to `Training` as `PublicData(canaries=...)`."""
+        return DeclaredCanaries.of(self.inserted, len(self.others))
 
     @classmethod
     def made_up(cls, template: str, *, count: int = 5, others: int = 1000, digits: int = 6, seed: int = 0) -> Canaries:

@@ -98,6 +98,8 @@ class TrainedRun(Protocol):
     @property
     def public(self) -> Mapping[str, Any] | None: ...
     @property
+    def canaries(self) -> Mapping[str, Any] | None: ...
+    @property
     def publishes(self) -> bool: ...
 
 
@@ -155,6 +157,7 @@ def certificate(
         "bought_metrics": [_bought(one) for one in trained.bought],
         "software": software(),
         **({} if trained.public is None else {"public_batches": dict(trained.public)}),
+        **({} if trained.canaries is None else {"canaries": dict(trained.canaries)}),
         **({} if base is None else {"base": dict(base)}),
     }
 
@@ -166,6 +169,7 @@ def _assumed(trained: TrainedRun, base: Mapping[str, Any] | None) -> list[str]:
         *assumptions.general(plan.unit),
         *_of_run(plan),
         *assumptions.public_rows(trained.public),
+        *assumptions.canaries(trained.canaries),
         *assumptions.base_model(base),
         *assumptions.clipping(plan.clipping.model_dump(), mechanism.float_bits),
         *assumptions.choices(plan.line_search is not None, mechanism.float_bits),

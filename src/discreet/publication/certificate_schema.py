@@ -63,7 +63,7 @@ _BY_NAME: Mapping[str, dict[str, Any]] = {
 
 def certificate_schema() -> dict[str, Any]:
     """Every field of a certificate with its type; fields that are not named are refused."""
-    found = _object(_SECTIONS, optional=("released", "public_batches", "base"))
+    found = _object(_SECTIONS, optional=("released", "public_batches", "canaries", "base"))
     defs: dict[str, Any] = {
         "Event": _declared("event", events.KINDS),
         "Filter": _declared("filter", filters.KINDS),
@@ -278,6 +278,10 @@ _SECTIONS: dict[str, Any] = {
             }
         ),
         "Public rows whose exact mean gradient joins every step, and its weight.",
+    ),
+    "canaries": _said(
+        _object({"count": _ENTRY, "others": _ENTRY, "sha256": _HASH}),
+        "Made-up texts among the training rows, public, each a unit; how many might have been chosen instead.",
     ),
     "base": _said(
         _object(

@@ -13,6 +13,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from discreet.certificate.canonical import check_values, digest
+from discreet.certificate.declared_canaries import canaries_fault
 from discreet.certificate.equal_blocks import written_out
 from discreet.certificate.files import CERTIFICATE, certificate_fault, read_certificate
 from discreet.certificate.model_spec import ModelSpec, of_module
@@ -70,6 +71,7 @@ def publish(
     if released:
         facts["released"] = section(released, facts["plan"])
     spec = spec or of_module(trained.model)
+    refuse_unsaid(trained, spec)
     described = {
         "model.json": spec.to_json().encode(),
         "plan.yaml": yaml.safe_dump(facts["plan"], sort_keys=False).encode(),
@@ -114,6 +116,16 @@ def refuse_faulty(facts: dict[str, Any]) -> None:
     fault = certificate_fault(facts)
     if fault is not None:
         raise InputError(f"every verifier would reject this certificate: {fault}; publish under other names or values")
+
+
+def refuse_unsaid(trained: TrainedRun, spec: ModelSpec) -> None:
+    """`InputError` unless the canaries that were trained on are those whose exposure is shown."""
+    fault = canaries_fault(trained.canaries, trained.plan.population, spec.language)
+    if fault is not None:
+        raise InputError(
+            f"{fault}; train with public=PublicData(canaries=canaries.declared), and publish a spec whose language is "
+            "OfTexts(task=..., canaries=exposures(...))"
+        )
 
 
 def _tensors(named: Mapping[str, Tensor]) -> bytes:

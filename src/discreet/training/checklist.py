@@ -35,6 +35,7 @@ from discreet.training.preflight.plan_check import (
 from discreet.training.preflight.random_rows import Examples
 from discreet.training.preflight.watching import with_rows_apart
 from discreet.training.public.extra_rows import PublicSource, check_beside
+from discreet.training.public.inserted_canaries import check_counted
 from discreet.training.public.public_copy import PublicCopy
 from discreet.training.public.public_data import PublicData
 from discreet.training.unit_failures import random_unit
@@ -109,6 +110,7 @@ def checked(
 
     check_public(public.named, classes, given, copy)
     check_beside(beside, plan, optimizer)
+    check_counted(public.canaries, plan)
     check_plan(plan, *copied(model, criterion), parts, public.validation is not None)
     check_search(plan, optimizer, model, criterion, data, classes, preflight.engine)
     check_optimizer(optimizer, plan, scheduler)

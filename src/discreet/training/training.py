@@ -114,7 +114,7 @@ class Training:
         found = agreed(*shared, partial(checked, *given))
         self.plan, self.data, self.clipping, self.copy = found.plan, found.data, found.clipping, found.copy
         self.preflight, self.engine, self.noise = found.preflight, found.preflight.engine, found.noise
-        self._checked, self._where = found, where
+        self._checked, self._where, self._public = found, where, (found.beside, declared.canaries)
         how = replace(how, name=self.engine.name)
         self.made_of = Ingredients(self.plan, model, criterion, optimizer, data, declared, how, geometry)
         folder = where.folder or self.team.told("a new run folder", lambda: f"discreet-runs/{secrets.token_hex(4)}")
@@ -211,9 +211,8 @@ class Training:
         `evaluate_every`: steps between evaluations on the public data; by default about twenty in all. `progress`: show
         a bar; by default if standard error is a terminal. `early`: stop early, or keep the best model, by public or
         bought metrics; the last evaluation is then that of the kept model. `callbacks`: receive public and released
-        values after every step (`training.callbacks`); a function will do.
-
-        Ctrl-C and SIGTERM stop the run between two steps, with a checkpoint, as `Interrupted`.
+        values after every step (`training.callbacks`); a function will do. Ctrl-C and SIGTERM stop the run between two
+        steps, with a checkpoint, as `Interrupted`.
         """
         epsilon, every = self.plan.guarantee().epsilon, every_so_often(self.plan.charges, evaluate_every)
         with (
@@ -273,7 +272,7 @@ class Training:
     def trained(self, entries: tuple[Entry, ...], ended: str | None = None) -> Trained:
         """The result of a run whose ledger entries are `entries`."""
         self.model.eval()
-        beside = self._checked.beside
+        beside, canaries = self._public
         return Trained(
             model=self.watch.published.eval(),
             plan=self.plan,
@@ -287,6 +286,7 @@ class Training:
             ended=ended,
             released=self.folder.released(),
             public=None if beside is None else beside.unchanged(),
+            canaries=None if canaries is None else canaries.as_dict(),
             publishes=self.team.first,
         )
 
@@ -314,7 +314,7 @@ class Training:
     @contextmanager
     def _opened(self) -> Iterator[Opened]:
         """The run, new or resumed."""
-        with opened(self.folder, self.plan, self._where, self.noise.name, self._checked.beside) as run:
+        with opened(self.folder, self.plan, self._where, self.noise.name, *self._public) as run:
             if self._where.resume:
                 self.engine = with_slack_of(self.engine, run.ledger.entries(run.run))
             yield run

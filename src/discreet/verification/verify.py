@@ -40,6 +40,7 @@ from discreet.verification.checks import (
     pre_queries,
     private_metrics,
     public_rows,
+    shown_canaries,
     tuning,
 )
 from discreet.verification.checks.plan_events import Runs, begins_with, merged, stated, steps_in
@@ -138,6 +139,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
             individual=individual,
         ),
         *assumptions.public_rows(facts.get("public_batches")),
+        *assumptions.canaries(facts.get("canaries")),
         *assumptions.base_model(facts.get("base")),
         *assumptions.clipping(facts["plan"]["clipping"], mechanism["float_bits"]),
         *assumptions.choices(adaptive_run.searches(facts["plan"]), mechanism["float_bits"]),
@@ -156,6 +158,11 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 def _public_rows(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     """Rows whose gradient joins every step are declared, and cost nothing."""
     return public_rows.check(facts)
+
+
+def _canaries(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    """Made-up texts among the training rows are those that were declared, and each is shown with its exposure."""
+    return shown_canaries.check(facts, folder)
 
 
 def _public_tensors(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
@@ -273,6 +280,7 @@ _QUESTIONS: tuple[tuple[str, Question], ...] = (
     ("public rows", _public_rows),
     ("model", check_model),
     ("files", check_files),
+    ("canaries", _canaries),
     ("released", check_released),
     ("public tensors", _public_tensors),
     ("plan", _plan),

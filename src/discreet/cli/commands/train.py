@@ -171,6 +171,7 @@ def _fine_tune(
     """Fine-tune a language model. `resume`: its run is gone on with, all options given again. `others`: those that it
     does not have."""
     with loading():
+        from discreet.jobs.language.canary_texts import summary
         from discreet.jobs.language.language_run import Budget, LanguageJob
 
     if any(others):
@@ -183,10 +184,13 @@ def _fine_tune(
         typer.echo(_PUBLISHED.format(job.target))
         return
     with spoken(verbose=False):
-        guarantee, trained = job.run(ledger=ledger_of(ledger, dataset_id), dataset_id=dataset_id or "", resume=resume)
+        charged = ledger_of(ledger, dataset_id)
+        guarantee, trained, texts = job.run(ledger=charged, dataset_id=dataset_id or "", resume=resume)
     metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
     figures = "".join(f", public {name} {value:.4f}" for name, value in metrics.items())
     typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{figures}")
+    for line in summary(texts, guarantee):
+        typer.echo(line)
 
 
 def _is_shown(job: Job, *, show_settings: bool, dry_run: bool, as_json: bool, audit: bool) -> bool:

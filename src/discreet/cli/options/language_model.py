@@ -28,6 +28,22 @@ LengthOption = Annotated[
     int | None,
     typer.Option("--length", help="The most tokens of a text, public [128].", rich_help_panel=_PANEL, min=2),
 ]
+CanariesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--canaries",
+        help="Put so many made-up texts among the rows, and see how well the model knows them afterwards.",
+        rich_help_panel=_PANEL,
+        min=1,
+        max=1000,
+    ),
+]
+CanaryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--canary", help="These texts, with {} for a number [My secret number is {}.].", rich_help_panel=_PANEL
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +54,8 @@ class LanguageOptions(LanguageFacts):
     task: TaskOption = None
     lora: LoraOption = None
     length: LengthOption = None
+    canaries: CanariesOption = None
+    canary: CanaryOption = None
 
 
 NO_MODEL = LanguageOptions()

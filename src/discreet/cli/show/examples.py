@@ -14,7 +14,9 @@ EXAMPLES: Mapping[str, str] = {
     "discreet train mnist --data my-mnist --processes 2 --shard fully --lanes 4\n"
     "discreet train patients.csv --schema patients.yaml --epsilon 3 --delta 1e-6 --test volunteers.csv\n"
     "discreet train reviews.jsonl --text review --model my-model --lora 8 --unit row --population 20000 --epsilon 3 "
-    "--delta 1e-5",
+    "--delta 1e-5\n"
+    "discreet train reviews.jsonl --text review --model my-model --canaries 20 --unit row --population 20000 "
+    "--epsilon 3 --delta 1e-5",
     "generate": "discreet generate reviews-private --model my-model --prompt The --rows 100 --out synthetic.csv",
     "merge": "discreet merge reviews-private --model my-model --out reviews-merged",
     "tune": "discreet tune digits --grid optimizer.lr=0.5,1,2 --trials 8 --epsilon 2 --out best\n"

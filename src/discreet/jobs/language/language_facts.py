@@ -13,12 +13,15 @@ from discreet.core.errors import InputError
 @dataclass(frozen=True, slots=True)
 class LanguageFacts:
     """`model`: a folder with a model of `transformers` and its tokenizer. `lora`: the rank of adapters; None trains all
-    weights. `length`: the most tokens of a text, public."""
+    weights. `length`: the most tokens of a text, public. `canaries`: how many made-up texts are put among the rows;
+    `canary`: what they are, with {} in the place of their numbers."""
 
     model: Path | None = None
     task: str | None = None
     lora: int | None = None
     length: int | None = None
+    canaries: int | None = None
+    canary: str | None = None
 
     @property
     def given(self) -> list[str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from discreet.certificate.described import About, OfTexts
+from discreet.certificate.described import About, Exposed, OfTexts
 from discreet.certificate.model_spec import of_module
 from discreet.core.adjacency import Unit
 from discreet.core.disk import real
@@ -17,13 +18,21 @@ from discreet.core.errors import InputError
 from discreet.core.extras import extra
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
-from discreet.jobs.language import begun_options
+from discreet.jobs.language import begun_options, canary_texts
 from discreet.jobs.language.base_folder import checked_folder, load_for
 from discreet.jobs.language.language_facts import LanguageFacts, Settings
 from discreet.jobs.language.private_texts import read_rows, tokens_of
 from discreet.jobs.table_facts import TableFacts
 from discreet.jobs.table_source import TableSource
-from discreet.language import Task, TransformersModel, TransformersRows, task_named
+from discreet.language import (
+    Canaries,
+    Task,
+    TransformersModel,
+    TransformersRows,
+    exposures,
+    task_named,
+    weights_digest,
+)
 from discreet.plan import Plan
 from discreet.plan.suggest import suggest
 from discreet.publication import publish
@@ -83,6 +92,10 @@ class LanguageJob:
         task = task_named(facts.task or "causal-lm")
         if task.name not in _TASKS:
             raise InputError(f"this command trains {' and '.join(_TASKS)}; for {task.name} use discreet.language")
+        if facts.canaries is None and facts.canary is not None:
+            raise InputError("--canary says what canaries are like, and --canaries how many; give both")
+        if facts.canaries is not None and not task.shifted:
+            raise InputError("--canaries are texts that a causal model continues; leave them out, or --task")
         if (task.name == "classification") != (table.target is not None):
             raise InputError("classification needs --target COLUMN, and causal-lm has none")
         if table.unit is None:
@@ -108,8 +121,9 @@ class LanguageJob:
         return task_named(self.facts.task or "causal-lm")
 
     def plan(self) -> Plan:
-        """The plan, from what was declared alone."""
+        """The plan, from what was declared alone. Canaries are counted beside the declared population."""
         epsilon, delta, population = (float(one or 0) for one in (*self._privacy(), self.budget.population))
+        population += self.facts.canaries or 0  # units like all others: drawn, clipped and counted
         settings, by_row = self.settings, self.table.unit == "row"
         if not by_row and settings.rows_per_unit is None:
             raise InputError("say how many texts of a person a step uses at most: --set rows_per_unit=5")
@@ -130,8 +144,9 @@ class LanguageJob:
     def _privacy(self) -> tuple[float | None, float | None]:
         return self.budget.epsilon, self.budget.delta
 
-    def run(self, *, ledger: str | None, dataset_id: str, resume: Path | None) -> tuple[Guarantee, Trained]:
-        """Train and publish; return the guarantee with the run. `resume`: the folder of this run, to go on with it."""
+    def run(self, *, ledger: str | None, dataset_id: str, resume: Path | None) -> tuple[Guarantee, Trained, OfTexts]:
+        """Train and publish; return the guarantee with the run, and what is said of its texts. `resume`: the folder of
+        this run, to go on with it."""
         if resume is not None and real(resume) not in (real(self.folder), real(self.target)):
             raise InputError(f"{resume} is not the folder of this run, {self.folder}; give all its options again")
         refuse_several_processes()  # this and the next before anything is read
@@ -150,11 +165,12 @@ class LanguageJob:
         tokenizer, model = self._loaded(classes)
         wrapped = TransformersModel(model, self.task)
         padding = getattr(model.config, "pad_token_id", None) or 0
-        rows = self._rows(private, tokenizer, classes, padding)
-        public = None
+        encoded = partial(self._rows, tokenizer=tokenizer, classes=classes, padding=padding)
+        canaries = self._canaries(model, encoded)
+        rows = encoded([*private, *self._as_rows(() if canaries is None else canaries.inserted)])
+        test = None
         if self.table.test is not None:
-            known = read_rows(self.table.test, self._columns())
-            public = PublicData(test=self._rows(known, tokenizer, classes, padding).tensors())
+            test = encoded(read_rows(self.table.test, self._columns())).tensors()
         trained_ones = [one for one in wrapped.parameters() if one.requires_grad]
         training = Training(
             plan,
@@ -162,8 +178,8 @@ class LanguageJob:
             self.task.loss(reduction=self.settings.reduction),  # type: ignore[arg-type]  # it refuses others
             torch.optim.AdamW(trained_ones, lr=self.settings.learning_rate, weight_decay=0.0),
             rows,
-            units=None if self.table.unit == "row" else [row[self._unit()] for row in private],
-            public=public,
+            units=self._units(private),
+            public=PublicData(test=test, canaries=None if canaries is None else canaries.declared),
             run=RunOptions(
                 self.folder,
                 resume=resume is not None,
@@ -174,7 +190,8 @@ class LanguageJob:
             engine=EngineOptions(self.settings.engine),
         )
         trained = training.run()
-        return self._published(trained), trained
+        texts = self._described(trained, canaries, encoded)
+        return self._published(trained, texts), trained, texts
 
     def _options(self, classes: Sequence[str]) -> dict[str, object]:
         """What was said of the run, as plain values. The plan keeps the budget itself."""
@@ -190,16 +207,46 @@ class LanguageJob:
             "--task": self.task.name,
             "--lora": self.facts.lora,
             "--length": self.facts.length,
+            "--canaries": self.facts.canaries,
+            "--canary": self.facts.canary,
         } | asdict(self.settings)
 
-    def _published(self, trained: Trained) -> Guarantee:
-        texts = OfTexts(
+    def _canaries(self, model: Any, encoded: Callable[..., TransformersRows]) -> Canaries | None:
+        """The made-up texts to put among the rows, by the weights that training starts from; None if there are none."""
+        if self.facts.canaries is None:
+            return None
+        made = canary_texts.made_up(self.facts.canary, self.facts.canaries, weights_digest(model))
+        canary_texts.check_distinct(made, lambda texts: encoded(self._as_rows(texts)).tensors())
+        return made
+
+    def _as_rows(self, texts: Sequence[str]) -> list[dict[str, Any]]:
+        return [{str(self.table.wide.text): text} for text in texts]
+
+    def _units(self, private: Sequence[dict[str, Any]]) -> list[Any] | None:
+        """Whose each row is; None if everybody has one."""
+        if self.table.unit == "row":
+            return None
+        units = [row[self._unit()] for row in private]
+        return units if self.facts.canaries is None else canary_texts.with_own_units(units, self.facts.canaries)
+
+    def _described(
+        self, trained: Trained, canaries: Canaries | None, encoded: Callable[..., TransformersRows]
+    ) -> OfTexts:
+        """What model.json says of the texts, with what the released model knows of the canaries."""
+        found: tuple[Exposed, ...] = ()
+        if canaries is not None:
+            model: Any = trained.model
+            found = exposures(model, canaries, lambda texts: encoded(self._as_rows(texts)).tensors())
+        return OfTexts(
             task=self.task.name,
             text=self.table.wide.text,
             target=self.table.target,
             classes=tuple(self._classes()),
             length=self._length,
+            canaries=found,
         )
+
+    def _published(self, trained: Trained, texts: OfTexts) -> Guarantee:
         spec = replace(of_module(trained.model), about=self.about, language=texts)
         if self.facts.lora is None:
             return publish(trained, self.target, spec)

@@ -7,6 +7,7 @@ from typing import Self
 
 from torch import Tensor
 
+from discreet.certificate.declared_canaries import DeclaredCanaries
 from discreet.data import as_public
 from discreet.training.public.extra_rows import PublicBatches
 
@@ -21,11 +22,14 @@ class PublicData:
     - `test`, `validation`: metrics on them are shown and published; the latter is what policies and early stopping look
       at.
     - `beside`: rows whose exact mean gradient joins every step, with a weight. They may be given alone.
+    - `canaries`: made-up texts that you have put among the training rows, a row and a unit each, counted in the plan's
+      population (`discreet.language.Canaries.declared`). The certificate says so.
     """
 
     test: Rows | None = None
     validation: Rows | None = None
     beside: PublicBatches | None = None
+    canaries: DeclaredCanaries | None = None
 
     @classmethod
     def of(cls, public: Self | PublicBatches | None) -> Self:

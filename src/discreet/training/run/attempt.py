@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 
+from discreet.certificate.declared_canaries import DeclaredCanaries
 from discreet.distributed.shared_ledger import SharedLedger
 from discreet.distributed.team import Team
 from discreet.ledger import Entry
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream, attempt_key
 from discreet.training.public.extra_rows import PublicSource, check_declared, keep_declared
+from discreet.training.public.inserted_canaries import check_canaries, keep_canaries
 from discreet.training.run.answered_queries import check_answered
 from discreet.training.run.charges import Charges
 from discreet.training.run.opening import Opened, record_of, resumed, started
@@ -34,20 +36,27 @@ class Attempt:
 
 @contextmanager
 def opened(
-    folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions, noise: str, beside: PublicSource | None
+    folder: RunFolder,
+    plan: Plan | AdaptivePlan,
+    options: RunOptions,
+    noise: str,
+    beside: PublicSource | None,
+    canaries: DeclaredCanaries | None,
 ) -> Iterator[Opened]:
-    """The run in the folder, new or resumed. `beside`: public rows that join every step; they must be those that the
-    run began with."""
+    """The run in the folder, new or resumed. `beside`: public rows that join every step; `canaries`: those among
+    the training rows. They must be those that the run began with."""
     if not options.resume:
         check_answered(plan, (), noise)
         with started(folder, plan, options) as run:
             keep_declared(folder.path, beside)
+            keep_canaries(folder.path, canaries)
             yield run
         return
     with resumed(folder) as run:
         record = run.ledger.entries(run.run)
         check_answered(plan, record, noise)
         check_declared(folder.path, beside, record)
+        check_canaries(folder.path, canaries, record)
         lost = run.ledger.charged_steps(run.run) - len(plan.before)  # queries are answered, and their answers kept
         if run.checkpoint is None and lost > 0:
             _log.warning(

@@ -71,7 +71,8 @@ class Trained:
     `ended`: why the run ended before its last step, if it did so by itself. `secrets`: files to destroy after
     publishing. `winner`: the settings of the run, if a search chose them. `released`: tensors that queries before the
     first step released and that predictions need. `public`: the declaration of public rows whose gradient joined the
-    steps. `publishes`: False in all but the first of several processes, where `publish` writes nothing.
+    steps. `canaries`: the declaration of made-up texts among the training rows. `publishes`: False in all but the
+    first of several processes, where `publish` writes nothing.
     """
 
     model: nn.Module
@@ -87,6 +88,7 @@ class Trained:
     winner: Mapping[str, Any] | None = None
     released: Mapping[str, Tensor] = field(default_factory=dict)
     public: Mapping[str, Any] | None = None
+    canaries: Mapping[str, Any] | None = None
     publishes: bool = True
 
     def __repr__(self) -> str:

@@ -45,6 +45,8 @@ def need(holds: bool, why: str, verdict: str = "REJECTED") -> None:
 SEALED = ("model.json", "plan.yaml", "report.html", "README.md", "verify.py")  # their hashes are in the certificate
 ADAPTERS = ("adapter_config.json", "adapter_model.safetensors")  # these too, if it names the model below adapters
 FORMATS = ("discreet-certificate/1", "discreet-certificate/2")
+FREE = {"public_batches": "public rows: {rows} rows declared public have weight {weight:g} in every step; not covered",
+        "canaries": "canaries: {count} of the units are made-up texts, declared public"}  # neither costs anything
 RATIO = {"clipped_sum": 2.0, "centred_bit": 2.0, "loss": 2.0, "covariance": 2**0.5, "histogram": 2**0.5, "count": 1.0}
 
 def read(folder: Path, name: str) -> bytes:
@@ -96,7 +98,8 @@ certificate: format =discreet-certificate/1,discreet-certificate/2; claim claim;
   plan_fingerprint /sha256:[0-9a-f]{64}/; events Event; clipping clipping; charged_steps whole >=1; ex_post
   ex_post.ex_post | null; search search | null; ledger ledger; mechanism mechanism; assumptions list of text; model
   model; public_evaluations list of public_evaluations.each; bought_metrics list of bought_metrics.each; software
-  names to text; released? released; public_batches? public_batches; base? base; files names to /[0-9a-f]{64}/
+  names to text; released? released; public_batches? public_batches; canaries? canaries; base? base; files names to
+  /[0-9a-f]{64}/
 AdaptiveClipping: kind =adaptive; initial number >=1e-30 <=1e+30; bit_multiplier number >0; quantile number >0 <1;
   rate number >0 <=10; floor number >=1e-30 <=1e+30; cap number >=1e-30 <=1e+30
 AdaptivePlan: kind =adaptive; adjacency Adjacency; unit Unit; sampling PoissonSampling | ShuffleSampling | NoSampling;
@@ -112,6 +115,7 @@ base: name /[!-~]{1,200}/; revision /[!-~]{1,200}/ | null; sha256 /[0-9a-f]{64}/
 BatchByProgress: deviations number >0; epochs number >=0; kind =batch_by_progress; step number >0; least number >0
 bought_metrics.each: step whole >=1; metric text; value number; standard_deviation number
 BoxClipping: scales text; kind =box
+canaries: count whole >=1; others whole >=1; sha256 /[0-9a-f]{64}/
 claim: kind =guarantee; epsilon number >=0; lower number >=0 | null; delta number >0 <1; adjacency
   =add_remove,zero_out,replace_one; unit =example,user; method text
 clipping: rule text; sensitivity number >0 | list of list of number >0; groups? names to clipping.groups.each;
@@ -306,6 +310,7 @@ def check_fields(facts: Facts) -> None:
     apart = mechanism["sampler"] in ("poisson", "allocation", "cyclic_poisson", "none") and mechanism.get("lanes")
     need("sites" not in mechanism or mechanism["sites"] == apart, "sites whose units are not drawn independently")
     need((rows := facts.get("public_batches")) is None or rows["batch"] <= rows["rows"], "no such public rows")
+    need("canaries" not in facts or facts["canaries"]["count"] < plan["population"], "there are no units but canaries")
     need(all(text.isascii() and len(text) <= 2000 for text in facts["assumptions"]), "no sentences of assumptions")
 
 # 2. HASHES: model, files and ledger are those that the certificate is about.
@@ -337,11 +342,10 @@ def check_files(facts: Facts, folder: Path) -> None:
     need(set(facts["files"]) == sealed, "a file has no hash, or one is named that is no part of a folder")
     for name in sealed:
         need(sha(read(folder, name)) == facts["files"][name], f"{name} was changed")
-    found, initial = tensors(content), model["initial"]
+    found, initial, private = tensors(content), model["initial"], set(model["private"])
     need(set(found) == set(initial), "model and certificate have other tensors")
-    need(len(set(model["private"])) == len(model["private"]), "a tensor is named twice")
-    need(set(model["private"]) <= set(found), "a tensor is said to be trained, and is not there")
-    for name in set(found) - set(model["private"]):
+    need(private <= set(found) and len(private) == len(model["private"]), "a trained tensor is not there, or twice")
+    for name in set(found) - private:
         need(found[name][1] == initial[name], f"tensor {name[:80]!r} was not trained, and is not as declared")
     if base is not None:  # weights below the adapters, of which the model holds the hash
         plain = {re.sub(r"^inner\.|(\.modules_to_save)?\.default", "", name): found[name] for name in model["private"]}
@@ -409,8 +413,7 @@ def check_signature(folder: Path, facts: Facts, key: str | None) -> str:
         need(stated[name] == value, f"the signature is of another {name}")
     public, signature = stated["public_key"], stated.pop("signature")
     need(bool(re.fullmatch("[0-9a-f]{64}", public) and re.fullmatch("[0-9a-f]{128}", signature)), "no key or signature")
-    valid = ed25519(bytes.fromhex(public), canonical(stated), bytes.fromhex(signature))
-    need(valid, "the signature is not by its key")
+    need(ed25519(bytes.fromhex(public), canonical(stated), bytes.fromhex(signature)), "the signature is not by its key")
     need(key is None or key.lower() == public, "it is signed by somebody else")
     return f"It is signed by {stated['public_key']}" + ("." if key else "; you did not say whose key to expect.")
 
@@ -437,9 +440,8 @@ def ed25519(public: bytes, message: bytes, signature: bytes) -> bool:
     return len(signature) == 64 and s < q and times(s, base) == add(point(signature[:32]), times(h, point(public)))
 
 # 3. EVENTS: what was released, and what the plan says would be.
-DRAWN = {"poisson": ("rate", "of"), "fixed_size": ("population", "batch", "of"), "epoch": ("of",),
-         "allocation": ("steps", "chosen", "of"), "cyclic_poisson": ("parts", "rate", "of"),
-         "individual": ("steps", "full", "of")}
+DRAWN = {"poisson": ("rate", "of"), "fixed_size": ("population", "batch", "of"), "individual": ("steps", "full", "of"),
+         "epoch": ("of",), "allocation": ("steps", "chosen", "of"), "cyclic_poisson": ("parts", "rate", "of")}
 KNOWN = ("gaussian", "sparse_histogram", "compose", "repeat", *DRAWN)
 
 def leaves(event: Any, times: int = 1) -> Any:
@@ -767,12 +769,11 @@ def check(folder: Path, key: str | None, strictly: bool = False) -> str:
     need(found <= claim["epsilon"], f"epsilon {claim['epsilon']:.6g} is claimed, {found:.6g} was found")
     need(claim["lower"] is None or claim["lower"] <= found, "the lower bound that is claimed is above epsilon")
     most, signed = math.ceil(claim["epsilon"] * 1e4) / 1e4, check_signature(folder, facts, key)
-    beside, rows = uncovered(facts, folder), facts.get("public_batches")
+    beside = uncovered(facts, folder)
     need(not (strictly and beside), beside)
     more = f"\n{beside}." if beside else ""
     sure, whom = math.ceil(1000 / (1 + math.exp(-most))) / 10, "a person" if claim["unit"] == "user" else "a row"
-    said = "\npublic rows: {rows} rows declared public have weight {weight:g} in every step; not covered"
-    public = said.format(**rows) if rows else ""  # a function of released weights and of these: they cost nothing
+    public = "".join("\n" + said.format(**facts[name]) for name, said in FREE.items() if name in facts)
     return f"""epsilon {most:.4f}, delta {claim["delta"]:g} and {claim["adjacency"]} follow from the events.
 In words: whoever thinks it equally likely that {whom} is in the data or not can be sure of either to at most {sure} %
 after all that he learns from this model, but for a chance of about {claim["delta"]:g}. {signed}{public}
@@ -785,8 +786,7 @@ def main(arguments: list[str]) -> int:
     try:
         folder, options = arguments[:1], [one for one in arguments[1:] if one != "--strict"]
         key = options[1] if len(options) == 2 and options[0] == "--key" else None
-        used = len(folder) == 1 and (not options or key is not None)
-        need(used, "use: verify.py FOLDER [--key HEX] [--strict]")
+        need(len(folder) == 1 and (not options or key is not None), "use: verify.py FOLDER [--key HEX] [--strict]")
         print("ACCEPTED:", check(Path(folder[0]), key, "--strict" in arguments[1:]))
         return 0
     except Stop as stop:

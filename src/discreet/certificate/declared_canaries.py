@@ -1,0 +1,59 @@
+"""Canaries as a certificate declares them: made-up texts among the training rows, public and no private units.
+
+Which texts they are is declared before the first step, so nobody chooses afterwards which of them are shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from discreet.certificate.canonical import canonical
+from discreet.certificate.described import OfTexts
+from discreet.core import checks
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredCanaries:
+    """`count`: texts that are training rows, each a unit of its own. `others`: how many texts might have been chosen in
+    the place of each. `sha256`: of the texts, in order."""
+
+    count: int
+    others: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        checks.count("count", self.count)
+        checks.count("others", self.others)
+
+    @classmethod
+    def of(cls, texts: Sequence[str], others: int) -> DeclaredCanaries:
+        """The declaration of these texts."""
+        return cls(len(texts), others, _digest(texts))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The section of a certificate."""
+        return asdict(self)
+
+
+def canaries_fault(declared: Mapping[str, Any] | None, population: float, shown: OfTexts | None) -> str | None:
+    """What is wrong with the canaries that a certificate declares beside those that model.json shows; None if nothing.
+
+    `declared`: the section of the certificate. `population`: the declared number of units, in which they are counted.
+    """
+    found = () if shown is None else shown.canaries
+    if declared is None:
+        return "model.json shows canaries that the certificate does not declare" if found else None
+    if not declared["count"] < population:
+        return f"all of the {population:g} units that the plan counts are canaries ({declared['count']})"
+    if len(found) != declared["count"] or any(one.others != declared["others"] for one in found):
+        return f"model.json does not show the exposure of each of the {declared['count']} canaries"
+    if _digest([one.text for one in found]) != declared["sha256"]:
+        return "the canaries in model.json are not those that were declared before training"
+    return None
+
+
+def _digest(texts: Sequence[str]) -> str:
+    return hashlib.sha256(canonical(list(texts))).hexdigest()

@@ -1,0 +1,53 @@
+"""Canaries among the training rows: the run's folder keeps which they are, so that whoever goes on with it says so
+too."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from discreet.certificate.declared_canaries import DeclaredCanaries
+from discreet.core.disk import write_durably
+from discreet.core.errors import InputError
+from discreet.ledger import QUERIES, Entry
+from discreet.plan import AdaptivePlan, Plan
+
+_log = logging.getLogger("discreet")
+_FILE = "canaries.json"
+
+
+def check_counted(canaries: DeclaredCanaries | None, plan: Plan | AdaptivePlan) -> None:
+    """Refuse a plan whose population cannot have counted the canaries, which are units like all others."""
+    if canaries is not None and not canaries.count < plan.population:
+        raise InputError(
+            f"population counts the canaries too, and is {plan.population:g} with {canaries.count} of them; add their "
+            "number to that of the private units"
+        )
+
+
+def keep_canaries(folder: Path, canaries: DeclaredCanaries | None) -> None:
+    """Write the declaration into the folder of a new run."""
+    if canaries is not None:
+        write_durably(folder / _FILE, (json.dumps(canaries.as_dict()) + "\n").encode())
+        _log.info("%d made-up texts, public, are among the training rows", canaries.count)
+
+
+def check_canaries(folder: Path, canaries: DeclaredCanaries | None, record: Sequence[Entry]) -> None:
+    """Refuse to resume a run with other canaries than in its first step, or without them.
+
+    A run that has answered queries but taken no step may begin with these.
+    """
+    attempts = [entry.content.get("engine") for entry in record if entry.kind == "attempt"]
+    if attempts and set(attempts) == {QUERIES}:
+        keep_canaries(folder, canaries)
+        return
+    try:
+        kept = json.loads((folder / _FILE).read_text())
+    except FileNotFoundError:
+        kept = None
+    except (OSError, ValueError):
+        raise InputError(f"cannot read {folder / _FILE}; start a new run") from None
+    if kept != (None if canaries is None else canaries.as_dict()):
+        raise InputError("the run was started with other canaries, or with none; go on with what it began with")

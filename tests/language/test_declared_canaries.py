@@ -1,0 +1,167 @@
+"""A model that was trained with canaries says so, in its run and to both verifiers; and canaries show what is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from broken_noise import released
+from digit_texts import encode, rows_of
+from language_families import inner_model, on_rows
+
+import discreet
+from discreet.certificate.described import Exposed, OfTexts
+from discreet.certificate.model_spec import of_module
+from discreet.core.errors import InputError
+from discreet.language import TASKS, Canaries, exposures
+from discreet.publication import publish
+from discreet.randomness import TestStream
+from discreet.training import RunOptions, Trained, Training
+from discreet.verification.standalone import verify as standalone
+
+pytest.importorskip("transformers", reason="transformers is not installed; it is in the extra hf")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+MADE_UP = Canaries.made_up("{}", count=5, others=200, digits=5, seed=4)
+EPSILON = 0.5
+
+
+def training(folder: Path, steps: int, canaries: Canaries | None = MADE_UP, **options: Any) -> Training:
+    """A tiny GPT-2 on five canaries and 35 other numbers, at epsilon .5."""
+    torch.manual_seed(0)
+    model = on_rows(inner_model("GPT-2", "causal-lm"), "causal-lm")
+    plan = discreet.Plan.poisson(population=40, batch=20, steps=steps, clip_norm=1.0, delta=1e-3)
+    rows = rows_of([*MADE_UP.inserted, *(f"{place:05}" for place in range(35))])
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    public = discreet.PublicData(canaries=None if canaries is None else canaries.declared)
+    given: dict[str, Any] = {"public": public, "engine": "bookkeeping", "run": RunOptions(folder, **options)}
+    return Training(plan.calibrate(epsilon=EPSILON), model, TASKS["causal-lm"].loss(), optimizer, rows, **given)
+
+
+def published(trained: Trained, folder: Path, found: tuple[Exposed, ...]) -> None:
+    spec = replace(of_module(trained.model), language=OfTexts(task="causal-lm", canaries=found))
+    publish(trained, folder, spec)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return training(tmp_path_factory.mktemp("runs") / "run", 2).run(progress=False)
+
+
+@pytest.fixture(scope="module")
+def folder(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("folders") / "out"
+    model: Any = trained.model
+    published(trained, made, exposures(model, MADE_UP, encode))
+    return made
+
+
+def test_the_certificate_declares_them(folder: Path) -> None:
+    facts = json.loads((folder / "certificate.json").read_text())
+    assert facts["canaries"] == {"count": 5, "others": 200, "sha256": MADE_UP.declared.sha256}
+    assert sum("5 of the units are canaries" in one for one in facts["assumptions"]) == 1
+    (check,) = (one for one in discreet.verify(folder).checks if one.name == "canaries")
+    assert (check.passed, check.detail.split(",")[0]) == (True, "5 made-up texts")
+    assert "canaries: 5 of the units" in standalone.check(folder, None, strictly=True)
+    for page in ("report.html", "README.md"):
+        assert "they are counted among the" in (folder / page).read_text()
+
+
+def changed_facts(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    def forge(folder: Path) -> None:
+        facts = json.loads((folder / "certificate.json").read_text())
+        change(facts)
+        (folder / "certificate.json").write_text(json.dumps(facts))
+
+    return forge
+
+
+def left_out(folder: Path) -> None:
+    """The one that is known best is not shown; the hash of model.json is made right."""
+    described = json.loads((folder / "model.json").read_text())
+    described["language"]["canaries"].pop()
+    (folder / "model.json").write_text(json.dumps(described))
+    digest = hashlib.sha256((folder / "model.json").read_bytes()).hexdigest()
+    changed_facts(lambda facts: facts["files"].update({"model.json": digest}))(folder)
+
+
+FORGERIES: dict[str, Callable[[Path], None]] = {
+    "nothing is said of them": changed_facts(lambda facts: facts.pop("canaries")),
+    "other texts": changed_facts(lambda facts: facts["canaries"].update(sha256="0" * 64)),
+    "fewer": changed_facts(lambda facts: facts["canaries"].update(count=4)),
+    "as many as units": changed_facts(lambda facts: facts["canaries"].update(count=40)),
+    "others than those shown": changed_facts(lambda facts: facts["canaries"].update(others=100)),
+    "one is not shown": left_out,
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_folder_that_says_otherwise_is_rejected(name: str, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "out")
+    FORGERIES[name](tmp_path / "out")
+    found = discreet.verify(tmp_path / "out", signed=False)
+    assert "canaries" in {one.name for one in found.checks if not one.passed}
+    if name == "as many as units":
+        with pytest.raises(standalone.Stop, match="no units but canaries"):
+            standalone.check(tmp_path / "out", None)
+
+
+def test_what_was_trained_on_is_what_is_shown(trained: Trained, tmp_path: Path) -> None:
+    """Without exposures, with those of other texts, or of texts that were never declared, nothing is published."""
+    model: Any = trained.model
+    found = exposures(model, MADE_UP, encode)
+    wrong = (Exposed(text="7", better=0, others=200), *found[1:])
+    undeclared = replace(trained, canaries=None)
+    cases = [(trained, ()), (trained, found[:4]), (trained, wrong), (undeclared, found)]
+    for given, shown in cases:
+        with pytest.raises(InputError, match="canaries"):
+            published(given, tmp_path / "out", shown)
+    assert not (tmp_path / "out").exists()
+
+
+def test_they_are_counted_in_the_population(tmp_path: Path) -> None:
+    many = Canaries.made_up("{}", count=40, others=200, digits=5)
+    with pytest.raises(InputError, match="population counts the canaries too"):
+        training(tmp_path / "run", 2, many)
+
+
+@pytest.mark.parametrize("other", [None, Canaries.made_up("{}", count=5, others=200, digits=5, seed=5)])
+def test_a_run_is_gone_on_with_by_the_same_ones(other: Canaries | None, tmp_path: Path) -> None:
+    begun = training(tmp_path / "run", 60)
+    with begun.session() as session:
+        for _ in range(50):
+            with session.step() as step:
+                step.add_all(begun.criterion)
+        begun.save(session)
+    with (
+        pytest.raises(InputError, match="started with other canaries"),
+        training(tmp_path / "run", 60, other, resume=True).session(),
+    ):
+        pass
+    assert training(tmp_path / "run", 60, resume=True).run(progress=False).canaries == MADE_UP.declared.as_dict()
+
+
+def known(folder: Path, *, noise: bool) -> int:
+    """How many of the five canaries are among the first ten of 201 texts after training, with fixed randomness."""
+    lost = contextlib.nullcontext() if noise else released(lambda name, total, noise, receipt: 0 * noise)
+    with lost:
+        model: Any = training(folder, 100, stream=TestStream(1)).run(progress=False).model
+    return sum(one.better < 10 for one in exposures(model, MADE_UP, encode))
+
+
+def test_a_mechanism_without_noise_is_seen(tmp_path: Path) -> None:
+    """Without noise all five are known; as it should be, fewer than three.
+
+    By the guarantee alone one is among the first ten with probability at most e^.5 10 / 201 + .001 = .083, so three of
+    five are with at most 5 x .083 / 3 = .14 (Markov). Randomness is fixed, so a sound build passes always.
+    """
+    assert known(tmp_path / "broken", noise=False) == 5
+    assert known(tmp_path / "sound", noise=True) < 3
