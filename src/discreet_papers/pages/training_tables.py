@@ -13,7 +13,7 @@ from discreet_papers.pages import tables
 from discreet_papers.pages.claims import claims_table, difference, paired
 from discreet_papers.pages.pictures import Bar, Line, Panel
 from discreet_papers.pages.tables import Table
-from discreet_papers.part import Facts, Results, over
+from discreet_papers.part import Facts, Results
 from discreet_papers.parts.odometer import READERS
 from discreet_papers.parts.trained.training_runs import Sweep, TrainingRuns
 
@@ -57,7 +57,7 @@ def sweep_table(part: TrainingRuns, sweep: Sweep, results: Results) -> Table:
     for point in sweep.points:
         cells = [f"{point.x:g}"]
         for line in sweep.lines:
-            facts = part.facts(over(line.set, point.set))
+            facts = part.facts(line.set, point.set)
             cells += [*_mean(scores(part.metric, facts, results)), _length_and_price(facts, results)[1]]
         rows.append((*cells, *([_printed(point.printed, part.metric)] if printed else [])))
     title = ": ".join(filter(None, [part.title, sweep.title]))
@@ -117,7 +117,7 @@ def sweep_panel(part: TrainingRuns, sweep: Sweep, results: Results) -> Panel:
     for line in sweep.lines:
         points = []
         for point in sweep.points:
-            values = list(scores(part.metric, part.facts(over(line.set, point.set)), results).values())
+            values = list(scores(part.metric, part.facts(line.set, point.set), results).values())
             if values:
                 points.append((point.x, statistics.mean(values), min(values), max(values)))
         if points:

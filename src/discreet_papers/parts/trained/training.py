@@ -9,7 +9,7 @@ from discreet_papers.pages import training_tables as shown
 from discreet_papers.pages.pictures import Panel
 from discreet_papers.pages.reaching import reach_table
 from discreet_papers.pages.tables import Table
-from discreet_papers.part import Cell, Results, Setting, over
+from discreet_papers.part import Cell, Results, Setting
 from discreet_papers.parts.trained.training_runs import TrainingRuns
 
 
@@ -23,7 +23,7 @@ class TrainingPart(TrainingRuns):
             for line in sweep.lines:
                 for point in sweep.points:
                     name = " ".join(filter(None, [sweep.title, line.name, f"{point.x:g}"]))
-                    named.append((name, self.facts(over(line.set, point.set))))
+                    named.append((name, self.facts(line.set, point.set)))
         whose = f"{self.title}: " if self.title else ""
         every = range(self.first_seed, self.first_seed + (seeds or self.seeds))
         return [Cell(f"{whose}{name}, seed {seed}", facts, seed) for seed in every for name, facts in named]

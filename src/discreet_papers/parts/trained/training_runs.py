@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from functools import reduce
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -96,9 +98,9 @@ class TrainingRuns(Frozen):
             raise ValueError("give runs or sweeps")
         return self
 
-    def facts(self, changes: dict[str, Any]) -> Facts:
-        """The recipe with these changes, as it was written."""
-        facts: dict[str, Any] = {"kind": self.kind, "recipe": over(self.recipe, changes)}
+    def facts(self, *changes: Mapping[str, Any]) -> Facts:
+        """The recipe with these changes, one after the other, as it was written."""
+        facts: dict[str, Any] = {"kind": self.kind, "recipe": reduce(over, changes, self.recipe)}
         facts |= {"spending": self.spending} if self.spending else {}
         facts |= {} if self.readings is None else {"readings": self.readings}
         facts |= {"budget": True} if "budget" in self.draws else {}
