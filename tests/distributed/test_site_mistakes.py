@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from forked import started
-from problems import blobs
+from problems import blobs, tiny_plan
 from site_runs import site, sites, training
 
 from discreet.audit import Subject
 from discreet.core.errors import InputError
-from discreet.data import Augmented, Sites, flip
+from discreet.data import Augmented, Sites, as_private, flip
+from discreet.plan import Metric
 
 MET = {
     "a_site_twice": "site 2 is held by processes 0 and 1",
@@ -25,7 +26,7 @@ MET = {
     "the_same_rows_at_two": "sites 0 and 1 have the same rows",
     "another_form": "another form of rows",
     "a_fixed_size": "'fixed_size' draws units that depend on each other",
-    "a_holdout": "held out is decided for all together",
+    "a_holdout_by_place": "give ids, a name for each row",
     "another_stream": "not at the same step",
     "a_site_computed_twice": "not added every drawn unit exactly once",
     "a_unit_left_out": "not added every drawn unit exactly once",
@@ -35,7 +36,7 @@ MET = {
 APART = {
     "a_row_that_is_no_number": ("process 1: it failed with InputError", "a feature in row 1 of the data is NaN"),
     "a_row_that_is_gone": ("process 1: it failed with InputError", "row . of the file at site 1 is gone"),
-    "no_users": ("units must name the user of each row site by site", "process 0: it failed with InputError"),
+    "no_users": ("units and ids must be given site by site", "process 0: it failed with InputError"),
 }
 """What each process says, where rows may show in it."""
 
@@ -95,6 +96,26 @@ def test_a_run_keeps_its_sites(tmp_path: Path) -> None:
     training(tmp_path / "whole", data=blobs()).run()
     with pytest.raises(InputError, match="began with data that each process has whole"):
         training(tmp_path / "whole", resume=True)
+
+
+def test_sites_are_given_as_they_are(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="data at sites must be given as it is"):
+        training(tmp_path, data=as_private(sites([0, 1, 2])))
+
+
+def test_somebody_is_held_out(tmp_path: Path) -> None:
+    plan = tiny_plan(population=34, holdout=0.3, metrics=[Metric(kind="accuracy", noise=20.0, rows="holdout")])
+    names = {number: [number] * len(site(number)[1]) for number in (0, 1, 2)}
+    with pytest.raises(InputError, match="takes no row of any site"):
+        training(tmp_path, plan=plan, ids=names)
+
+
+def test_a_user_is_at_one_site(tmp_path: Path) -> None:
+    """As far as one process can see."""
+    users = {number: [7, *range(10 * number, 10 * number + len(site(number)[1]) - 1)] for number in (0, 1, 2)}
+    plan = tiny_plan(population=24, batch=8, unit="user")
+    with pytest.raises(InputError, match="a user has rows at site 0 and at site 1"):
+        training(tmp_path, plan=plan, units=users)
 
 
 def test_an_audit_is_of_one_data_set(tmp_path: Path) -> None:

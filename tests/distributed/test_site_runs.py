@@ -7,12 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from forging import Change, Facts, forged, put
 from forked import forked
 from problems import blobs, tiny_training
 from shared_runs import WHOSE
-from site_runs import CASES, ROWS, digest_of, training
+from site_runs import CASES, NAMES, ROWS, digest_of, training
 
 from discreet import Plan, publish, verify
 from discreet.core import assumptions
@@ -45,8 +46,9 @@ def test_so_do_all_processes_in_every_way_to_train(tmp_path: Path, alone: Alone,
     check(alone, processes, tuple(CASES), tmp_path)
 
 
+@pytest.mark.parametrize("holdout", [None, 0.3])
 @pytest.mark.parametrize("unit", ["example", "user"])
-def test_everyone_of_all_sites_is_everyone(tmp_path: Path, unit: str) -> None:
+def test_everyone_of_all_sites_is_everyone(tmp_path: Path, unit: str, holdout: float | None) -> None:
     """Without sampling, exact sums over sites are those of one data set: the same noise, and the same releases as one
     process makes that has all rows and knows no sites."""
     plan = Plan.make(
@@ -59,17 +61,18 @@ def test_everyone_of_all_sites_is_everyone(tmp_path: Path, unit: str) -> None:
         adjacency="add_remove",
         unit=unit,
         rows_per_unit=1 if unit == "example" else 4,
-        metrics=(Metric(kind="accuracy", noise=20.0, every=2),),
+        metrics=(Metric(kind="accuracy", noise=20.0, every=2, rows="training" if holdout is None else "holdout"),),
+        holdout=holdout,
     )
+    names = np.arange(24) if unit == "example" else NAMES[WHOSE]
 
-    def one(at_sites: bool) -> Callable[[Path, dict[str, Any]], Training]:
-        given = {number: WHOSE[rows] for number, rows in ROWS.items()} if at_sites else WHOSE
-        changes = {} if at_sites else {"data": blobs(), "shard": None}
-        units = None if unit == "example" else given
-        return lambda folder, shared: training(folder, plan=plan, engine="exact", units=units, **changes)
+    def one(**changes: Any) -> Callable[[Path, dict[str, Any]], Training]:
+        named = {number: names[rows] for number, rows in ROWS.items()} if "data" not in changes else names
+        whose = {"ids" if unit == "example" else "units": named}
+        return lambda folder, shared: training(folder, plan=plan, engine="exact", **whose, **changes)
 
-    parts, _ = digest_of(one(True), tmp_path / "sites", {})
-    whole, _ = digest_of(one(False), tmp_path / "whole", {})
+    parts, _ = digest_of(one(), tmp_path / "sites", {})
+    whole, _ = digest_of(one(data=blobs(), shard=None), tmp_path / "whole", {})
     assert parts == whole
 
 

@@ -35,6 +35,9 @@ SITES, STEPS, BLOCK = 3, 6, 2
 AT = np.array([0, 1, 0, 2, 2, 1])
 """The site of each user."""
 
+NAMES = np.array([0, 13, 2, 3, 11, 5])
+"""The names of users, of whom 13 and 11 are held out where a share of 0.3 is: none at site 0."""
+
 ROWS = {site: np.flatnonzero(AT[WHOSE] == site) for site in range(SITES)}
 
 
@@ -93,6 +96,20 @@ def with_sampling(name: str, unit: str) -> Callable[[Path, dict[str, Any]], Trai
     return case
 
 
+def with_holdout(unit: str) -> Callable[[Path, dict[str, Any]], Training]:
+    """A run that buys metrics of rows that it does not learn from."""
+
+    def case(folder: Path, shared: dict[str, Any]) -> Training:
+        bought = [Metric(kind="accuracy", noise=20.0, every=2, rows=rows) for rows in ("holdout", "training")]
+        plan = tiny_plan(holdout=0.3, metrics=bought)
+        if unit == "user":
+            plan = tiny_plan(holdout=0.3, metrics=bought, population=USERS, batch=2, unit="user", rows_per_unit=2)
+        named = {number: (NAMES[WHOSE] if unit == "user" else np.arange(24))[ROWS[number]] for number in here()}
+        return training(folder, plan=plan, **{"units" if unit == "user" else "ids": named})
+
+    return case
+
+
 def named_columns(folder: Path, shared: dict[str, Any]) -> Training:
     """Rows of tables, which are fetched many at once."""
     import pandas as pd
@@ -136,6 +153,8 @@ CASES: dict[str, Callable[[Path, dict[str, Any]], Training]] = {
         folder, plan=tiny_plan(clip_norm=None, clipping=WAYS["adaptive"])
     ),
     "metrics": metrics,
+    "holdout": with_holdout("example"),
+    "holdout of users": with_holdout("user"),
     "named columns": named_columns,
     "rows by code": rows_by_code,
 }

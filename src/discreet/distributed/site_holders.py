@@ -7,6 +7,7 @@ from typing import Any
 
 from discreet.core.errors import InputError
 from discreet.data.private.augmented import Augmented
+from discreet.data.private.private import PrivateData
 from discreet.data.private.sites import Sites
 from discreet.distributed.ranks import Ranks
 
@@ -17,6 +18,8 @@ def sites_of(data: object) -> Sites | None:
     """The sites at which data lies, as it was given; None if it does not lie at sites."""
     if isinstance(data, Augmented):
         return sites_of(data.data)
+    if isinstance(data, PrivateData) and data.sites is not None:
+        raise InputError("data at sites must be given as it is: Sites({number of the site: rows}, of=...)")
     return data if isinstance(data, Sites) else None
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
-from discreet.data.private.groups import group, identifiers_of
+from discreet.data.private.groups import identifiers_of
 from discreet.data.private.private import PrivateData
 
 Side = Callable[[int | str], bool]
@@ -28,12 +28,13 @@ def hold_out(data: PrivateData, identifiers: object, side: Side, *, are_units: b
     """Split by the identifier of each row (whole numbers or text). With `are_units`, rows with one identifier are a
     unit.
 
-    `InputError` if a part is empty; the holder of the data learns that before anything is charged.
+    `InputError` if a part is empty; the holder of the data learns that before anything is charged. Where the data lies
+    at sites, nothing may be held out at those of a process: others may have what is.
     """
-    names = identifiers_of(identifiers, data.rows)
+    names = _names(data, identifiers)
     known = {name: side(name) for name in set(names)}
     out = np.fromiter((known[name] for name in names), np.bool_, len(names))
-    if out.all() or not out.any():
+    if out.all() or not (out.any() or data.sites is not None):
         raise InputError(
             f"the holdout takes {int(out.sum())} of {data.rows} rows and leaves a part empty; take another share"
         )
@@ -41,6 +42,17 @@ def hold_out(data: PrivateData, identifiers: object, side: Side, *, are_units: b
     return Parts(trained, held)
 
 
+def _names(data: PrivateData, identifiers: object) -> list[int | str]:
+    """The identifier of each row; at sites they are given for each of them."""
+    if data.sites is None:
+        return identifiers_of(identifiers, data.rows)
+    return [name for names in data.sites.named(identifiers).values() for name in names]
+
+
 def _rows(data: PrivateData, names: Sequence[int | str], rows: IntArray, are_units: bool) -> PrivateData:
-    found = data.only(rows)
-    return replace(found, groups=group([names[row] for row in rows], len(rows))) if are_units else found
+    found, named = data.only(rows), [names[row] for row in rows]
+    if not are_units:
+        return found
+    if found.sites is None:
+        return found.grouped(named)
+    return found.grouped({number: named[some.start : some.stop] for number, some in found.sites.ranges.items()})

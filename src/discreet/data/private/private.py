@@ -115,9 +115,11 @@ class PrivateData:
         return replace(self, groups=groups, sites=sites)
 
     def only(self, rows: IntArray) -> PrivateData:
-        """The data with these rows only, each as its own unit, and with the same transform."""
+        """The data with these rows only, each as its own unit, and with the same transform; of rows at sites, which
+        are in ascending order, before they are grouped."""
         if self.sites is not None:
-            raise InputError("rows at sites are used as they are; choose rows before they are given as Sites")
+            assert self.groups is None
+            return replace(replace(self, sites=None).only(rows), sites=self.sites.only(rows))
         if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
             index = torch.from_numpy(rows)
             return replace(self, dataset=TensorDataset(*(one[index] for one in self.dataset.tensors)), groups=None)

@@ -26,6 +26,8 @@ class Sites:
       site is held by one process of the run.
     - `of`: how many sites there are, over all processes. It is public, and a run keeps it.
 
+    `Training` then takes `units` and `ids` in the same way, by the numbers of the sites.
+
     A unit lies at one site, with all of its rows: nobody compares the rows of two sites, so a unit at two of them would
     be protected as two units.
     """
@@ -70,20 +72,28 @@ class HeldSites:
         """The units of each site."""
         return {number: range(*ends) for number, ends in zip(self.numbers, pairwise(self.starts), strict=True)}
 
+    def only(self, units: IntArray) -> HeldSites:
+        """Where these units are, in ascending order, if there are no others."""
+        return HeldSites(self.of, self.numbers, tuple(np.searchsorted(units, self.starts).tolist()))
+
+    def named(self, identifiers: object) -> dict[int, list[int | str]]:
+        """The identifiers of the rows of each site, from those given by its number; errors as in `identifiers_of`."""
+        if not isinstance(identifiers, Mapping) or set(identifiers) != set(self.numbers):
+            raise InputError(
+                "units and ids must be given site by site, {number of the site: identifiers of its rows}, for exactly "
+                "the sites that this process holds"
+            )
+        return {number: identifiers_of(identifiers[number], len(rows)) for number, rows in self.ranges.items()}
+
     def grouped(self, identifiers: object) -> tuple[Groups, HeldSites]:
         """The units, and where they are, if the rows of one site with the same identifier are a unit.
 
         `identifiers`: those of the rows of each site, by its number. `InputError` as in `group`, and for an identifier
         that occurs at two of these sites.
         """
-        if not isinstance(identifiers, Mapping) or set(identifiers) != set(self.numbers):
-            raise InputError(
-                "units must name the user of each row site by site, {number of the site: identifiers}, for exactly the "
-                "sites that this process holds"
-            )
-        ranges = self.ranges
-        found = {number: group(identifiers[number], len(rows)) for number, rows in ranges.items()}
-        users = {number: set(identifiers_of(identifiers[number], len(rows))) for number, rows in ranges.items()}
+        names, ranges = self.named(identifiers), self.ranges
+        found = {number: group(names[number], len(rows)) for number, rows in ranges.items()}
+        users = {number: set(names[number]) for number in self.numbers}
         for one, other in combinations(self.numbers, 2):
             if users[one] & users[other]:
                 raise InputError(
@@ -119,8 +129,11 @@ class _Gathered(Dataset[Any]):
         return inputs, targets
 
     def taken(self, chosen: IntArray) -> Dataset[Any]:
-        """Not to be had: data at sites is used as it is."""
-        raise InputError("rows at sites are used as they are; choose rows before they are given as Sites")
+        """A data set of these rows, in ascending order."""
+        cuts = np.searchsorted(chosen, [0, *self._ends])
+        starts = [0, *self._ends]
+        parts = enumerate(pairwise(cuts.tolist()))
+        return _Gathered([self._sets[i].taken(chosen[first:last] - starts[i]) for i, (first, last) in parts])
 
 
 def kind_of(dataset: Dataset[Any], gathers: Callable[[object], bool]) -> str:

@@ -147,7 +147,7 @@ def names_of(plan: Plan | AdaptivePlan, data: PrivateData, units: object, ids: o
         return units
     if ids is not None:
         return ids
-    if plan.adjacency is Adjacency.ADD_REMOVE:
+    if plan.adjacency is Adjacency.ADD_REMOVE or data.sites is not None:
         raise InputError(
             f"{what} must depend on nothing but each row itself: give ids, a name for each row that stays the same "
             "when others come or go (row_id in the schema of a table, ids_train in a .npz file)"

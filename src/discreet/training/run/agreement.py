@@ -17,10 +17,10 @@ from discreet.clipping import Criterion
 from discreet.clipping.digests import combined_digest, state_digests, tensor_digest
 from discreet.clipping.seeding import seed_torch
 from discreet.core.errors import InputError
-from discreet.data import PrivateData
+from discreet.data import Parts, PrivateData
 from discreet.distributed.team import Team
 from discreet.plan import AdaptivePlan, IndividualSampling, Plan
-from discreet.sampling import SAMPLERS
+from discreet.sampling import ROOM, SAMPLERS
 from discreet.training.augmented_views import transformed
 from discreet.training.checklist import Checked
 from discreet.training.preflight.engine_options import EngineOptions
@@ -78,7 +78,7 @@ def agreed(
         digest = team.together("a digest of the data", lambda: _digest(found.parts.training))
         team.agree("data, or order of its rows", digest)
     else:
-        _agree_at_sites(team, found.plan, found.parts.training)
+        _agree_at_sites(team, found.plan, found.parts)
     views = team.together("a try of the augmentation", lambda: _views(found))
     team.agree("augmentation of the data", views)
     named = team.told("the engine", lambda: found.preflight.engine.name)
@@ -149,8 +149,6 @@ def _refuse_at_sites(plan: Plan | AdaptivePlan) -> None:
     if not plan.sampling.INDEPENDENT:
         known = ", ".join(kind for kind, record in SAMPLERS.items() if record.INDEPENDENT)
         what = f"the sampler {plan.sampling.kind!r} draws units that depend on each other (those that do not: {known})"
-    elif plan.holdout is not None:
-        what = "which rows are held out is decided for all together"
     elif plan.before:
         what = "queries before the first step are asked of all rows"
     if what is not None:
@@ -159,17 +157,22 @@ def _refuse_at_sites(plan: Plan | AdaptivePlan) -> None:
         )
 
 
-def _agree_at_sites(team: Team, plan: Plan | AdaptivePlan, data: PrivateData) -> None:
-    """`InputError` in all processes unless their sites have rows of one form, not more units than the plan allows, and
-    no two the same rows.
+def _agree_at_sites(team: Team, plan: Plan | AdaptivePlan, parts: Parts) -> None:
+    """`InputError` in all processes unless their sites have rows of one form, not more units than the plan allows, to
+    train on and held out, and no two the same rows.
 
     The other processes see how many units there are at the sites of each, and digests under a salt for this once.
     """
+    data, held = parts.training, 0 if parts.held_out is None else len(parts.held_out)
     inputs, targets = team.on_rows("the first row", lambda: data.fetch(np.zeros(1, np.int64)))
     shapes = [[str(part.dtype), *part.shape[1:]] for part in (inputs, targets)]
     team.agree("form of rows", data.kind, *shapes, data.views, data.groups is None)
-    told = team.ranks.all_facts("the units at the sites", len(data))
-    if sum(told) > plan.sampling.sizes(plan.population)[1]:
+    told = team.ranks.all_facts("the units at the sites", [len(data), held])
+    trained, held = (sum(one[place] for one in told) for place in (0, 1))
+    if parts.held_out is not None and held == 0:
+        raise InputError("the holdout takes no row of any site and leaves a part empty; take another share")
+    room = [plan.units_of(one)[0] / plan.units_of(one)[1] for one in plan.metrics if one.rows == "holdout"]
+    if trained > plan.sampling.sizes(plan.population)[1] or any(held > ROOM * most for most in room):
         raise InputError(
             "the sites have more units together than the declared population allows; give each row at one site alone, "
             "and declare a population that is public and large enough. Nothing was charged"
