@@ -52,6 +52,7 @@ RULES: dict[str, dict[str, Any]] = {
     "adaptive": {"clipping": AdaptiveClipping(initial=0.7, bit_multiplier=4.0)},
     "budgets of units": {"engine": "exact", "sampling": IndividualSampling(period=6, full=2)},
     "lanes of several processes": {"lanes": 3, "unit": "user", "rows_per_unit": 2},
+    "data at sites": {"sites": 3, "unit": "user", "rows_per_unit": 2},
     "metrics": {"metrics": [Metric(kind="loss", noise=3.0, bound=2.0, every=4), Metric(kind="size", noise=5.0)]},
 }
 

@@ -9,7 +9,6 @@ from forked import started
 from problems import blobs, tiny_plan
 from site_runs import site, sites, training
 
-from discreet.audit import Subject
 from discreet.core.errors import InputError
 from discreet.data import Augmented, Sites, as_private, flip
 from discreet.plan import Metric
@@ -116,11 +115,6 @@ def test_a_user_is_at_one_site(tmp_path: Path) -> None:
     plan = tiny_plan(population=24, batch=8, unit="user")
     with pytest.raises(InputError, match="a user has rows at site 0 and at site 1"):
         training(tmp_path, plan=plan, units=users)
-
-
-def test_an_audit_is_of_one_data_set(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="data at sites"):
-        Subject.of(training(tmp_path))
 
 
 def test_public_rows_are_not_those_of_a_site(tmp_path: Path) -> None:

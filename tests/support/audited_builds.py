@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from discreet.audit import Subject
 from discreet.audit.builds.made_up import MadeUp
 from discreet.audit.builds.subject import memory
+from discreet.data import Sites
 from discreet.plan import Plan, PoissonSampling
 from discreet.training import EngineOptions, PublicData, RunOptions, Training
 
@@ -104,11 +106,12 @@ def build(
     data: Callable[[tuple[Tensor, Tensor]], object] = lambda rows: rows,
     chunk: int | None = None,
     lanes: int | None = None,
+    sites: int | None = None,
     **plan: Any,
 ) -> Subject:
     """A training of a family that an audit takes. `plan`: of `Plan.make`, with a clip norm of .7 unless it says how to
     clip. `data`: what is made of the rows before they are given to `Training`. `lanes`: of a run that several processes
-    may take."""
+    may take. `sites`: at which the rows lie."""
     torch.manual_seed(seed)
     model, optimizer, (x, y) = FAMILIES[family]()
     chosen = PoissonSampling(rate=0.25) if sampling is None else sampling
@@ -126,15 +129,22 @@ def build(
         **plan,
     )
     rows = x.expand(count, *x.shape[1:]).clone(), y.expand(count, *y.shape[1:]).clone()
+    given: object = data(rows)
+    if sites is not None:
+        step = count // UNITS
+        cuts = [*(step * number * (number + 1) // 2 for number in range(sites)), count]  # no two of one size
+        at = {number: slice(*some) for number, some in enumerate(itertools.pairwise(cuts))}
+        given = Sites({number: (rows[0][some], rows[1][some]) for number, some in at.items()}, sites)
+        users = {name: {number: whose[some] for number, some in at.items()} for name, whose in users.items()}
     with TemporaryDirectory(dir=memory()) as folder:
         training = Training(
             made,
             model,
             nn.CrossEntropyLoss(),
             optimizer,
-            data(rows),
+            given,
             run=RunOptions(Path(folder) / "run", lanes=lanes),
-            shard=None if lanes is None else "replicate",
+            shard=None if lanes is None and sites is None else "replicate",
             engine=EngineOptions(name=engine, physical_batch=chunk),
             geometry=None if geometry is None else geometry(model),
             public=public,

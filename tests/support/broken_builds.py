@@ -31,6 +31,7 @@ FILES = (
     "given",
     "metrics",
     "lanes",
+    "sites",
     "search",
 )
 

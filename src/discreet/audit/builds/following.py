@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from discreet.audit.builds.promised import Promised
-from discreet.audit.builds.watched_rows import WatchedRows
+from discreet.audit.builds.watched_rows import watchers
 from discreet.clipping import BIT, Clip
 from discreet.core.array_types import Array, IntArray
 from discreet.core.events import Event, flatten
@@ -212,8 +212,7 @@ class _Seen:
 def _take(
     training: Training, trace: Trace, opened: list[Session], *, steps: int | None, ledger: bool, in_chunks: bool
 ) -> None:
-    dataset = training.data.dataset
-    rows = dataset if isinstance(dataset, WatchedRows) else None
+    rows = watchers(training.data.dataset)
     read: list[IntArray] = []
     with training.session() as session:
         if ledger:
@@ -224,8 +223,8 @@ def _take(
                 trace.charged_before[trace.taken - 1] = session.ledger.charged_steps(session.run)
             read.append(indices)
 
-        if rows is not None:
-            rows.on_read = note
+        for one in rows:
+            one.on_read = note
         while (steps is None or trace.taken < steps) and session.ready():
             trace.taken += 1
             with session.step() as step:
@@ -234,11 +233,11 @@ def _take(
                         step.add(training.criterion, chunk)
                 else:
                     step.add_all(training.criterion)
-            if rows is not None:
+            if rows:
                 trace.read.append(np.concatenate(read) if read else np.zeros(0, np.int64))
             read.clear()
-        if rows is not None:
-            rows.on_read = None
+        for one in rows:
+            one.on_read = None
         trace.events = tuple(
             one for event, count in flatten(session.ledger.spent(session.run)) for one in [event] * count
         )

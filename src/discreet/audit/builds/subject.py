@@ -21,7 +21,7 @@ from discreet.clipping.geometry import Geometry
 from discreet.clipping.separation.copies import copied
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
-from discreet.data import Augmented, PrivateData, as_private
+from discreet.data import Augmented, PrivateData, Sites, as_private
 from discreet.data.private.augmented import Transform
 from discreet.methods import NoiseAware
 from discreet.plan import AdaptivePlan, Plan
@@ -31,6 +31,9 @@ from discreet.training import EngineOptions, PublicBatches, PublicData, RunOptio
 Pipeline = Callable[[MadeUp], object]
 """What a user's own code makes of raw rows, for `Training`."""
 
+_MOST_SITES = 3
+"""The sites of an audit, at most: what a site draws depends on its number alone, and made-up rows are few."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
@@ -38,7 +41,7 @@ class Subject:
 
     `maker` makes rows of the shape of the private ones. `transform`, `views`: as in `Augmented`. `beside`: public rows
     that join every step. `pipeline`: as it is by default. `lanes`: those of a run that several processes may take; one
-    process takes all of them here.
+    process takes all of them here. `sites`: those at which made-up units lie, each with a lane of its own.
     """
 
     plan: Plan | AdaptivePlan
@@ -53,6 +56,7 @@ class Subject:
     beside: PublicBatches | None = None
     pipeline: Pipeline | None = None
     lanes: int | None = None
+    sites: int | None = None
 
     @classmethod
     def of(cls, training: Training, pipeline: Pipeline | None = None) -> Subject:
@@ -60,13 +64,11 @@ class Subject:
         given = training.made_of
         if training.team.ranks.size > 1:
             raise InputError("an audit takes one process; start it without torchrun, with the lanes of the run")
-        if training.team.sites is not None:
-            raise InputError("an audit makes rows for one data set; give a training without data at sites")
         model, criterion = copied(training.copy.model, training.copy.criterion, own=True)
         live, twin = dict(given.model.named_parameters()), dict(model.named_parameters())
         memo: dict[int, Any] = {id(one): twin[name] for name, one in live.items()}
         optimizer, geometry = copy.deepcopy((stand_in(given.optimizer), given.geometry), memo)
-        data = as_private(given.data)
+        data, sites = as_private(given.data), training.team.sites
         example = data.fetch(np.zeros(1, np.int64))
         maker = Maker.like(example, model, given.plan.rows_per_unit, users=given.plan.unit is Unit.USER)
         return cls(
@@ -81,7 +83,8 @@ class Subject:
             views=data.views,
             beside=given.public.beside,
             pipeline=pipeline,
-            lanes=training.team.lane_count,
+            lanes=None if sites is not None else training.team.lane_count,
+            sites=None if sites is None else min(sites, _MOST_SITES),
         )
 
     @property
@@ -130,28 +133,49 @@ class Subject:
         model, criterion, optimizer, geometry = parts
         engine = self.engine if chunk is None else replace(self.engine, physical_batch=chunk)
         beside = None if plan.sampling.strategy != (1,) else self.beside
+        data, units = self._data(rows, watch=watch)
         with tempfile.TemporaryDirectory(dir=memory()) as folder:
             yield Training(
                 plan,
                 model,
                 criterion,
                 optimizer,
-                self._data(rows, watch=watch),
-                units=None if rows.users is None else list(rows.users),
+                data,
+                units=units,
                 public=PublicData(beside=beside),
                 run=RunOptions(Path(folder) / "run", stream=stream, lanes=self.lanes),
-                shard=None if self.lanes is None else "replicate",
+                shard=None if self.lanes is None and self.sites is None else "replicate",
                 engine=engine,
                 geometry=geometry,
             )
 
-    def _data(self, rows: MadeUp, *, watch: bool) -> object:
+    def _data(self, rows: MadeUp, *, watch: bool) -> tuple[object, object]:
+        """The rows as a training takes them, and whose each is."""
         made = as_private((rows.inputs, rows.targets) if self.pipeline is None else self.pipeline(rows))
+        users = None if rows.users is None else list(rows.users)
+        if self.sites is not None:
+            return self._at_sites(made, rows, min(self.sites, rows.units), watch=watch)
         if watch:
             made = PrivateData(watched(made.dataset), transform=made.transform, views=made.views)
         if made.transform is not None or self.transform is None:
-            return made
-        return as_private(Augmented(made.dataset, self.transform, self.views))
+            return made, users
+        return as_private(Augmented(made.dataset, self.transform, self.views)), users
+
+    def _at_sites(self, made: PrivateData, rows: MadeUp, count: int, *, watch: bool) -> tuple[object, object]:
+        """The same with units at so many sites in turn, so that one more is the last at its own."""
+        if made.rows != len(rows.inputs):
+            raise InputError(f"a pipeline makes {made.rows} rows of {len(rows.inputs)}")
+        at = rows.owners() % count
+        numbers = {site: np.flatnonzero(at == site) for site in range(count)}
+        parts = {site: made.only(some).dataset for site, some in numbers.items()}
+        if watch:
+            parts = {site: watched(part, numbers[site]) for site, part in parts.items()}
+        data: object = Sites(parts, count)
+        transform, views = (made.transform, made.views) if made.transform is not None else (self.transform, self.views)
+        if transform is not None:
+            data = Augmented(data, transform, views)
+        whose = rows.users
+        return data, None if whose is None else {site: [whose[i] for i in some] for site, some in numbers.items()}
 
 
 def stand_in(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:

@@ -8,17 +8,19 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import ConcatDataset, Dataset, TensorDataset
 
 from discreet.core.array_types import IntArray
 from discreet.data.private.private import Gathering
+from discreet.data.private.sites import Gathered
 
 
 class WatchedRows(Dataset[Any]):
-    """A data set; `on_read` is told the numbers of the rows that are read, once it is set."""
+    """A data set; `on_read` is told the numbers of the rows that are read, once it is set. `numbers`: those of its
+    rows, if they are not counted from 0."""
 
-    def __init__(self, dataset: Dataset[Any]) -> None:
-        self.dataset = dataset
+    def __init__(self, dataset: Dataset[Any], numbers: IntArray | None = None) -> None:
+        self.dataset, self._numbers = dataset, numbers
         self.on_read: Callable[[IntArray], None] | None = None
 
     def __len__(self) -> int:
@@ -30,7 +32,8 @@ class WatchedRows(Dataset[Any]):
 
     def _note(self, indices: IntArray) -> None:
         if self.on_read is not None:
-            self.on_read(np.array(indices, np.int64))
+            places = np.array(indices, np.int64)
+            self.on_read(places if self._numbers is None else self._numbers[places])
 
 
 class WatchedTensors(WatchedRows):
@@ -53,7 +56,17 @@ class WatchedTensors(WatchedRows):
         return TensorDataset(*(part[places] for part in cast(TensorDataset, self.dataset).tensors))
 
 
-def watched(dataset: Dataset[Any]) -> WatchedRows:
-    """The data set, watched."""
+def watched(dataset: Dataset[Any], numbers: IntArray | None = None) -> WatchedRows:
+    """The data set, watched; `numbers` as in `WatchedRows`."""
     several = type(dataset) is TensorDataset or isinstance(dataset, Gathering)
-    return WatchedTensors(dataset) if several else WatchedRows(dataset)
+    return (WatchedTensors if several else WatchedRows)(dataset, numbers)
+
+
+def watchers(dataset: Dataset[Any]) -> list[WatchedRows]:
+    """The watched rows in a data set: itself, or those of each site; none if it is not watched."""
+    within: list[Any] = [dataset]
+    if isinstance(dataset, Gathered):
+        within = dataset.sets
+    elif isinstance(dataset, ConcatDataset):
+        within = list(dataset.datasets)
+    return [one for one in within if isinstance(one, WatchedRows)]

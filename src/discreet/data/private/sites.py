@@ -106,11 +106,12 @@ class HeldSites:
         return groups, HeldSites.with_sizes(self.of, {number: len(one) for number, one in found.items()})
 
 
-class _Gathered(Dataset[Any]):
-    """Data sets that fetch many rows at once (`private.Gathering`), one after the other."""
+class Gathered(Dataset[Any]):
+    """The data sets of several sites, `sets`, one after the other; each fetches many rows at once
+    (`private.Gathering`)."""
 
     def __init__(self, sets: list[Any]) -> None:
-        self._sets, self._ends = sets, np.cumsum([len(one) for one in sets])
+        self.sets, self._ends = sets, np.cumsum([len(one) for one in sets])
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -121,8 +122,8 @@ class _Gathered(Dataset[Any]):
         pairs, places = [], []
         for number in np.unique(owner):
             mine = np.flatnonzero(owner == number)
-            start = self._ends[number] - len(self._sets[number])
-            pairs.append(self._sets[number].gather(indices[mine] - start))
+            start = self._ends[number] - len(self.sets[number])
+            pairs.append(self.sets[number].gather(indices[mine] - start))
             places.append(mine)
         back = torch.from_numpy(np.argsort(np.concatenate(places), kind="stable"))
         inputs, targets = (together(list(parts))[back] for parts in zip(*pairs, strict=True))
@@ -133,7 +134,7 @@ class _Gathered(Dataset[Any]):
         cuts = np.searchsorted(chosen, [0, *self._ends])
         starts = [0, *self._ends]
         parts = enumerate(pairwise(cuts.tolist()))
-        return _Gathered([self._sets[i].taken(chosen[first:last] - starts[i]) for i, (first, last) in parts])
+        return Gathered([self.sets[i].taken(chosen[first:last] - starts[i]) for i, (first, last) in parts])
 
 
 def kind_of(dataset: Dataset[Any], gathers: Callable[[object], bool]) -> str:
@@ -156,7 +157,7 @@ def joined(sets: Mapping[int, Dataset[Any]], gathers: Callable[[object], bool]) 
     if pairs:
         tensors = zip(*pairs, strict=True)
         return TensorDataset(*(together(list(parts)) for parts in tensors))
-    return _Gathered(every) if gathers(every[0]) else ConcatDataset(every)
+    return Gathered(every) if gathers(every[0]) else ConcatDataset(every)
 
 
 def together(parts: list[Tensor]) -> Tensor:
