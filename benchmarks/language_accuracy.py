@@ -59,8 +59,8 @@ WAYS = {
     ("sentiment", "head"): Way(1024, 100, 0.1, 1.0),
     ("sentiment", "lora"): Way(128, 64, 5e-4, 1.0, 0.1, 0.5),
     ("sentiment", "full"): Way(128, 64, 5e-5, 1.0, 0.1, 0.35),
-    ("perplexity", "full"): Way(1024, 8, 1e-3),
-    ("perplexity", "lora"): Way(1024, 8, 3e-3),
+    ("perplexity", "full"): Way(2048, 8, 2e-3),
+    ("perplexity", "lora"): Way(2048, 16, 6e-3),
 }
 PLAIN = {"sentiment": Way(64, 128, 5e-4, head_rate=1e-2), "perplexity": Way(64, 125, 5e-4)}
 """Without privacy, about as many rows in all."""

@@ -54,6 +54,8 @@ def test_they_are_declared_measured_and_shown(capsys: pytest.CaptureFixture[str]
     assert run(["verify", "reviews-private", "--strict"]) == 0
     assert "7 made-up texts, public, were among the training rows" in capsys.readouterr().out
     assert "canaries: 7 of the units" in standalone.check(Path("reviews-private"), None, strictly=True)
+    assert run(["merge", "reviews-private", "--model", "tiny", "--out", "merged"]) == 0
+    assert "7 made-up texts were among the training rows" in Path("merged/README.md").read_text()
     model_folder(Path("tiny"), also=NUMBERS, seed=1)  # another model gets other texts
     assert run([*command, "--out", "again"]) == 0
     again = json.loads(Path("again/model.json").read_text())["language"]["canaries"]

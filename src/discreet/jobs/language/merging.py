@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from discreet.core.html import rounded_up
 from discreet.jobs.language.base_folder import without_bars
 from discreet.jobs.language.published_texts import PublishedTexts
 from discreet.publication.pages.front_matter import language_task
+from discreet.publication.pages.measured_words import canaries
 
 PROOF = "proof"
 """The folder below the merged model that holds the published one as it was."""
@@ -67,6 +69,8 @@ def card(published: PublishedTexts) -> str:
         "pipeline_tag": language_task(texts),
         "tags": ["differential-privacy", "dp-sgd", "pytorch", "safetensors"],
     }
+    claim = facts["claim"]
+    shown = canaries(texts, float(claim["epsilon"]), float(claim["delta"]))
     words = Environment(
         loader=PackageLoader("discreet.publication.pages"), undefined=StrictUndefined, autoescape=False
     ).get_template("merged.md.j2")
@@ -76,7 +80,9 @@ def card(published: PublishedTexts) -> str:
         revision=facts["base"]["revision"],
         base_digest=facts["base"]["sha256"],
         digest=published.digest,
-        epsilon=rounded_up(facts["claim"]["epsilon"]),
-        delta=f"{facts['claim']['delta']:g}",
+        epsilon=rounded_up(claim["epsilon"]),
+        delta=f"{claim['delta']:g}",
+        canaries=shown,
+        exposure=statistics.mean(one.exposure for one in shown) if shown else 0.0,
         proof=PROOF,
     )
