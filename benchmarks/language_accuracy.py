@@ -59,8 +59,8 @@ WAYS = {
     ("sentiment", "head"): Way(1024, 100, 0.1, 1.0),
     ("sentiment", "lora"): Way(128, 64, 5e-4, 1.0, 0.1, 0.5),
     ("sentiment", "full"): Way(128, 64, 5e-5, 1.0, 0.1, 0.35),
-    ("perplexity", "full"): Way(2048, 8, 2e-3),
-    ("perplexity", "lora"): Way(2048, 16, 6e-3),
+    ("perplexity", "full"): Way(2048, 8, 1e-3),
+    ("perplexity", "lora"): Way(1024, 16, 6e-3),
 }
 PLAIN = {"sentiment": Way(64, 128, 5e-4, head_rate=1e-2), "perplexity": Way(64, 125, 5e-4)}
 """Without privacy, about as many rows in all."""
@@ -134,7 +134,7 @@ def private_run(case: Case, way: Way, given: tuple[Tensor, Tensor], models: Path
     model, loss = build(case, models)
     size = {"population": len(given[1]), "batch": way.batch, "steps": way.steps}
     plan = discreet.Plan.poisson(**size, **clipping(case, way), delta=DELTA).calibrate(epsilon=case.epsilon)
-    optimizer = optimizer_of(model, way, 0.0, mean_noise(plan, step=0))
+    optimizer = optimizer_of(model, way, 0.0, mean_noise(plan, step=0) if way.optimizer == "adam-bc" else 0.0)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: slope(step, way.steps))
     options = {"engine": "bookkeeping", "run": folder / "run", "scheduler": scheduler}
     done = discreet.Training(plan, model, loss, optimizer, given, **options).run(progress=False)

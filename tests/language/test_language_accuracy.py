@@ -104,6 +104,22 @@ def test_a_small_experiment(
         cases[0], data, tmp_path, tmp_path / "run", accuracy.Way(20, 1, 1e-2), ("others", "held out")
     )
     assert 0 <= held <= 1
+    check_rehearsal(accuracy, halves, data, tmp_path)
+
+
+def check_rehearsal(accuracy: Any, halves: Any, data: Path, models: Path) -> None:
+    """Two rehearsals of one seed differ by their noise alone, whose scale is that of the whole batch's mean."""
+    import language_rehearsal
+
+    way = language_rehearsal.changed(accuracy.Way(80, 1, 0.1), ["batch=160", "rate=1.0", "optimizer=sgd"])
+    given = halves.rows("perplexity", data, models, "others")
+    stds, found = [], []
+    for epsilon in (8.0, 1.0):
+        case = accuracy.Case("perplexity", "full", epsilon, 0)
+        stds.append(language_rehearsal.multiplier(way, epsilon) * way.clip / 160)
+        found.append(language_rehearsal.rehearse(case, way, given, models))
+    apart = torch.cat([(a - b).flatten() for a, b in zip(*(one.parameters() for one in found), strict=True)])
+    assert float(apart.std()) == pytest.approx(stds[1] - stds[0], rel=0.05)
 
 
 def test_word_vectors_are_of_reviews_in_common(scripts: tuple[Any, Any, Any]) -> None:
