@@ -19,6 +19,7 @@ MET: dict[str, tuple[str, int]] = {
     "another_setting_of_the_loss": ("different gradients of the same random row", 0),
     "other_weights_of_classes": ("another loss", 0),
     "another_activation": ("another model: the kinds of its modules", 0),
+    "other_canaries": ("another declaration of canaries", 0),
     "another_slope": ("different gradients of the same random row", 0),
     "other_scales": ("not at the same step of one plan", 0),
     "more_views": ("another augmentation of the data", 0),

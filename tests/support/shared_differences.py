@@ -18,11 +18,12 @@ from shared_mistakes import OTHER, main, run, training
 from torch import Tensor, nn
 from ways import SAMPLINGS, WAYS, scales
 
+from discreet.certificate.declared_canaries import DeclaredCanaries
 from discreet.clipping.geometry import Fixed
 from discreet.data import Augmented
 from discreet.plan import Plan
 from discreet.randomness import TestStream
-from discreet.training import EngineOptions, Training
+from discreet.training import EngineOptions, PublicData, Training
 from discreet.training import step as step_module
 
 
@@ -53,6 +54,12 @@ def other_weights_of_classes(folder: Path) -> None:
 
 def another_activation(folder: Path) -> None:
     run(training(folder, model=layers(nn.Tanh() if OTHER else nn.ReLU())))
+
+
+def other_canaries(folder: Path) -> None:
+    """The first process would declare none for all."""
+    canaries = DeclaredCanaries.of(["The code is 7."], 9) if OTHER else None
+    run(training(folder, public=PublicData(canaries=canaries)))
 
 
 def another_slope(folder: Path) -> None:
@@ -176,6 +183,7 @@ DIFFERENCES = {
         another_setting_of_the_loss,
         other_weights_of_classes,
         another_activation,
+        other_canaries,
         another_slope,
         other_scales,
         more_views,

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
+from discreet.certificate.declared_canaries import DeclaredCanaries
 from discreet.clipping import Criterion, private_parameters
 from discreet.clipping.digests import combined_digest, hidden_digests, state_digests
 from discreet.clipping.geometry import Geometry
@@ -48,7 +49,7 @@ class Checked:
     `plan` holds the digest of the model's state. `parts`: training rows and held-out rows. `data`: the rows of the
     steps, with features instead of inputs if the `front` end is computed once. `declared`: digests of the published
     tensors of the model, and of its buffers that are not published. `copy` has seen no private row. `unit`: random rows
-    of the shape of a private unit.
+    of the shape of a private unit. `canaries`: made-up texts that are among the training rows.
     """
 
     plan: Plan | AdaptivePlan
@@ -62,6 +63,7 @@ class Checked:
     front: FrontEnd
     noise: RoundedSampler
     unit: Examples | None
+    canaries: DeclaredCanaries | None
 
 
 def checked(
@@ -119,7 +121,7 @@ def checked(
     plan = plan.with_initial_state(combined_digest(declared[0]))
     warn_of_unverifiable(plan)
     unit = random_unit(behind, data, classes, plan.rows_per_unit)
-    return Checked(plan, parts, data, clipping, declared, copy, beside, preflight, front, noise, unit)
+    return Checked(plan, parts, data, clipping, declared, copy, beside, preflight, front, noise, unit, public.canaries)
 
 
 def refuse_changed(model: nn.Module, declared: tuple[dict[str, str], dict[str, str]], why: str) -> None:

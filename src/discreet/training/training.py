@@ -114,7 +114,7 @@ class Training:
         found = agreed(*shared, partial(checked, *given))
         self.plan, self.data, self.clipping, self.copy = found.plan, found.data, found.clipping, found.copy
         self.preflight, self.engine, self.noise = found.preflight, found.preflight.engine, found.noise
-        self._checked, self._where, self._public = found, where, (found.beside, declared.canaries)
+        self._checked, self._where, self._public = found, where, (found.beside, found.canaries)
         how = replace(how, name=self.engine.name)
         self.made_of = Ingredients(self.plan, model, criterion, optimizer, data, declared, how, geometry)
         folder = where.folder or self.team.told("a new run folder", lambda: f"discreet-runs/{secrets.token_hex(4)}")

@@ -74,6 +74,7 @@ def agreed(
         combined_digest(found.declared[0]),
     )
     team.agree("plan", found.plan.fingerprint())
+    team.agree("declaration of canaries", found.canaries)
     if team.sites is None:
         digest = team.together("a digest of the data", lambda: _digest(found.parts.training))
         team.agree("data, or order of its rows", digest)
