@@ -18,13 +18,17 @@ from digit_texts import encode, rows_of
 from language_families import inner_model, on_rows
 
 import discreet
+from discreet.certificate.declared_canaries import DeclaredCanaries, canaries_fault
 from discreet.certificate.described import Exposed, OfTexts
 from discreet.certificate.model_spec import of_module
 from discreet.core.errors import InputError
 from discreet.language import TASKS, Canaries, exposures
+from discreet.ledger import QUERIES, Entry
+from discreet.plan import Metric
 from discreet.publication import publish
 from discreet.randomness import TestStream
 from discreet.training import RunOptions, Trained, Training
+from discreet.training.public.inserted_canaries import check_canaries, check_counted
 from discreet.verification.standalone import verify as standalone
 
 pytest.importorskip("transformers", reason="transformers is not installed; it is in the extra hf")
@@ -84,22 +88,56 @@ def changed_facts(change: Callable[[dict[str, Any]], object]) -> Callable[[Path]
     return forge
 
 
-def left_out(folder: Path) -> None:
-    """The one that is known best is not shown; the hash of model.json is made right."""
-    described = json.loads((folder / "model.json").read_text())
-    described["language"]["canaries"].pop()
-    (folder / "model.json").write_text(json.dumps(described))
-    digest = hashlib.sha256((folder / "model.json").read_bytes()).hexdigest()
-    changed_facts(lambda facts: facts["files"].update({"model.json": digest}))(folder)
+def resealed(change: Callable[[dict[str, Any]], object], stated: Callable[[dict[str, Any]], object]) -> Any:
+    """Change model.json, the hash of it, and the certificate."""
+
+    def forge(folder: Path) -> None:
+        described = json.loads((folder / "model.json").read_text())
+        change(described)
+        (folder / "model.json").write_text(json.dumps(described))
+        digest = hashlib.sha256((folder / "model.json").read_bytes()).hexdigest()
+        changed_facts(lambda facts: (facts["files"].update({"model.json": digest}), stated(facts)))(folder)
+
+    return forge
+
+
+def undeclared(facts: dict[str, Any]) -> None:
+    """Neither the section nor the assumption."""
+    facts.pop("canaries")
+    facts["assumptions"] = [one for one in facts["assumptions"] if "canaries" not in one]
+
+
+def instead(texts: list[str]) -> Any:
+    """A folder that shows and declares these texts."""
+    digest = hashlib.sha256(json.dumps(texts, separators=(",", ":")).encode()).hexdigest()
+
+    def shown(described: dict[str, Any]) -> None:
+        described["language"]["canaries"] = [{"text": text, "better": 0, "others": 200} for text in texts]
+
+    def declared(facts: dict[str, Any]) -> None:
+        facts["canaries"].update(count=len(texts), sha256=digest)
+        facts["assumptions"] = [
+            f"{len(texts)} of{one.partition(' of')[2]}".replace(MADE_UP.declared.sha256, digest)
+            if "canar" in one
+            else one
+            for one in facts["assumptions"]
+        ]
+
+    return resealed(shown, declared)
+
+
+def nothing(_: object) -> None: ...
 
 
 FORGERIES: dict[str, Callable[[Path], None]] = {
     "nothing is said of them": changed_facts(lambda facts: facts.pop("canaries")),
     "other texts": changed_facts(lambda facts: facts["canaries"].update(sha256="0" * 64)),
     "fewer": changed_facts(lambda facts: facts["canaries"].update(count=4)),
-    "as many as units": changed_facts(lambda facts: facts["canaries"].update(count=40)),
+    "as many as units": instead([f"{place:05}" for place in range(40)]),
     "others than those shown": changed_facts(lambda facts: facts["canaries"].update(others=100)),
-    "one is not shown": left_out,
+    "one is not shown": resealed(lambda described: described["language"]["canaries"].pop(), nothing),
+    "nothing is said or assumed": changed_facts(undeclared),
+    "one of them five times": instead([MADE_UP.inserted[0]] * 5),
 }
 
 
@@ -108,10 +146,26 @@ def test_a_folder_that_says_otherwise_is_rejected(name: str, folder: Path, tmp_p
     shutil.copytree(folder, tmp_path / "out")
     FORGERIES[name](tmp_path / "out")
     found = discreet.verify(tmp_path / "out", signed=False)
-    assert "canaries" in {one.name for one in found.checks if not one.passed}
-    if name == "as many as units":
-        with pytest.raises(standalone.Stop, match="no units but canaries"):
-            standalone.check(tmp_path / "out", None)
+    failed = {one.name: one.detail for one in found.checks if not one.passed}
+    assert "canaries" in failed
+    assert name != "one of them five times" or ([*failed] == ["canaries"] and "is there twice" in failed["canaries"])
+    why = {"as many as units": "every unit is one", "one of them five times": "a canary is twice there"}
+    with pytest.raises(standalone.Stop, match=why.get(name, "model.json shows other canaries")):
+        standalone.check(tmp_path / "out", None)
+
+
+def test_pages_that_still_show_them_are_not_what_the_certificate_gives(folder: Path, tmp_path: Path) -> None:
+    """The standalone verifier writes no pages and cannot tell; it says so."""
+    shutil.copytree(folder, tmp_path / "out")
+    resealed(lambda described: described["language"].update(canaries=[]), undeclared)(tmp_path / "out")
+    found = discreet.verify(tmp_path / "out", signed=False)
+    assert {one.name for one in found.checks if not one.passed} == {"pages"}
+    assert "report.html" in standalone.check(tmp_path / "out", None).partition("Not checked:")[2]
+
+
+def test_a_text_that_is_there_twice_is_no_canary() -> None:
+    with pytest.raises(InputError, match="'a 1' is there twice"):
+        DeclaredCanaries.of(["a 1", "b", "a 1"], 9)
 
 
 def test_what_was_trained_on_is_what_is_shown(trained: Trained, tmp_path: Path) -> None:
@@ -131,6 +185,30 @@ def test_they_are_counted_in_the_population(tmp_path: Path) -> None:
     many = Canaries.made_up("{}", count=40, others=200, digits=5)
     with pytest.raises(InputError, match="population counts the canaries too"):
         training(tmp_path / "run", 2, many)
+
+
+def test_none_may_be_held_out(folder: Path, tmp_path: Path) -> None:
+    metrics = [Metric(kind="accuracy", noise=20.0, rows="holdout")]
+    plan = discreet.Plan.poisson(
+        population=40, batch=20, steps=2, clip_norm=1.0, delta=1e-3, noise_multiplier=4.0, holdout=0.2, metrics=metrics
+    )
+    with pytest.raises(InputError, match="the holdout may take canaries"):
+        check_counted(MADE_UP.declared, plan)
+    check_counted(None, plan)
+    found = OfTexts.model_validate(json.loads((folder / "model.json").read_text())["language"])
+    assert canaries_fault(MADE_UP.declared.as_dict(), 40, False, found) is None
+    assert "holds units out" in (canaries_fault(MADE_UP.declared.as_dict(), 40, True, found) or "")
+
+
+def test_a_run_that_only_answered_queries_begins_anew_with_them_or_without(tmp_path: Path) -> None:
+    """Declared, but broken off before the first attempt at a step; then without; then nobody may declare them again."""
+    queries = Entry(0, "attempt", "data", "run", 0, 0, 0, json.dumps({"engine": QUERIES}), "", "", "")
+    check_canaries(tmp_path, MADE_UP.declared, [queries])
+    check_canaries(tmp_path, None, [queries])
+    record = [queries, replace(queries, body='{"engine": "vmap"}')]
+    check_canaries(tmp_path, None, record)
+    with pytest.raises(InputError, match="started with other canaries"):
+        check_canaries(tmp_path, MADE_UP.declared, record)
 
 
 @pytest.mark.parametrize("other", [None, Canaries.made_up("{}", count=5, others=200, digits=5, seed=5)])

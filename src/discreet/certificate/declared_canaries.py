@@ -13,6 +13,7 @@ from typing import Any
 from discreet.certificate.canonical import canonical
 from discreet.certificate.described import OfTexts
 from discreet.core import checks
+from discreet.core.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,11 @@ class DeclaredCanaries:
 
     @classmethod
     def of(cls, texts: Sequence[str], others: int) -> DeclaredCanaries:
-        """The declaration of these texts."""
+        """The declaration of these texts; `InputError` if one is there twice: two rows of one text are two units, and
+        what the guarantee says of one unit would be shown beside them."""
+        if len(set(texts)) < len(texts):
+            twice = next(text for place, text in enumerate(texts) if text in texts[:place])
+            raise InputError(f"canaries must be different texts, and {twice[:60]!r} is there twice; leave one out")
         return cls(len(texts), others, _digest(texts))
 
     def as_dict(self) -> dict[str, Any]:
@@ -38,20 +43,27 @@ class DeclaredCanaries:
         return asdict(self)
 
 
-def canaries_fault(declared: Mapping[str, Any] | None, population: float, shown: OfTexts | None) -> str | None:
+def canaries_fault(
+    declared: Mapping[str, Any] | None, population: float, held_out: bool, shown: OfTexts | None
+) -> str | None:
     """What is wrong with the canaries that a certificate declares beside those that model.json shows; None if nothing.
 
     `declared`: the section of the certificate. `population`: the declared number of units, in which they are counted.
+    `held_out`: whether the plan has a holdout, in which some would be.
     """
     found = () if shown is None else shown.canaries
     if declared is None:
         return "model.json shows canaries that the certificate does not declare" if found else None
     if not declared["count"] < population:
         return f"all of the {population:g} units that the plan counts are canaries ({declared['count']})"
+    if held_out:
+        return "the plan holds units out, and so perhaps canaries, which would not be trained on"
     if len(found) != declared["count"] or any(one.others != declared["others"] for one in found):
         return f"model.json does not show the exposure of each of the {declared['count']} canaries"
     if _digest([one.text for one in found]) != declared["sha256"]:
         return "the canaries in model.json are not those that were declared before training"
+    if len({one.text for one in found}) < len(found):
+        return "a canary is there twice, which makes it more than one unit"
     return None
 
 

@@ -120,7 +120,8 @@ def refuse_faulty(facts: dict[str, Any]) -> None:
 
 def refuse_unsaid(trained: TrainedRun, spec: ModelSpec) -> None:
     """`InputError` unless the canaries that were trained on are those whose exposure is shown."""
-    fault = canaries_fault(trained.canaries, trained.plan.population, spec.language)
+    plan = trained.plan
+    fault = canaries_fault(trained.canaries, plan.population, plan.holdout is not None, spec.language)
     if fault is not None:
         raise InputError(
             f"{fault}; train with public=PublicData(canaries=canaries.declared), and publish a spec whose language is "

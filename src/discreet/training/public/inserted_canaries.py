@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from discreet.certificate.declared_canaries import DeclaredCanaries
-from discreet.core.disk import write_durably
+from discreet.core.disk import sync_folder, write_durably
 from discreet.core.errors import InputError
 from discreet.ledger import QUERIES, Entry
 from discreet.plan import AdaptivePlan, Plan
@@ -19,8 +19,15 @@ _FILE = "canaries.json"
 
 
 def check_counted(canaries: DeclaredCanaries | None, plan: Plan | AdaptivePlan) -> None:
-    """Refuse a plan whose population cannot have counted the canaries, which are units like all others."""
-    if canaries is not None and not canaries.count < plan.population:
+    """Refuse a plan whose population cannot have counted the canaries, which are units like all others, or that may
+    hold one out: nobody could say that it was trained on."""
+    if canaries is None:
+        return
+    if plan.holdout is not None:
+        raise InputError(
+            "the holdout may take canaries, which must be trained on; leave out the holdout or the canaries"
+        )
+    if not canaries.count < plan.population:
         raise InputError(
             f"population counts the canaries too, and is {plan.population:g} with {canaries.count} of them; add their "
             "number to that of the private units"
@@ -28,8 +35,11 @@ def check_counted(canaries: DeclaredCanaries | None, plan: Plan | AdaptivePlan) 
 
 
 def keep_canaries(folder: Path, canaries: DeclaredCanaries | None) -> None:
-    """Write the declaration into the folder of a new run."""
-    if canaries is not None:
+    """Write the declaration into the folder of a run that has taken no step, in the place of any other."""
+    if canaries is None:
+        (folder / _FILE).unlink(missing_ok=True)
+        sync_folder(folder)
+    else:
         write_durably(folder / _FILE, (json.dumps(canaries.as_dict()) + "\n").encode())
         _log.info("%d made-up texts, public, are among the training rows", canaries.count)
 

@@ -13,9 +13,9 @@ from discreet.certificate.model_spec import ModelSpec
 
 def check(facts: Mapping[str, Any], folder: Path) -> tuple[bool, str]:
     """Check that the declared texts are those that model.json shows. Exposures are the publisher's word."""
-    declared = facts.get("canaries")
+    declared, plan = facts.get("canaries"), facts["plan"]
     shown = ModelSpec.from_json(read(folder / "model.json")).language
-    fault = canaries_fault(declared, facts["plan"]["population"], shown)
+    fault = canaries_fault(declared, plan["population"], plan.get("holdout") is not None, shown)
     if fault is not None:
         return False, fault
     if declared is None:

@@ -1,11 +1,10 @@
 """Does the certificate of a published model support its claim?    python verify.py FOLDER [--key PUBLIC_KEY] [--strict]
 
-For a reviewer: to be read in a sitting. It needs NumPy and the standard library, uses nothing of the library that wrote
-the folder, runs nothing of the folder, and recomputes epsilon from the certificate's events. Take a copy from somewhere
-else than the folder: a forger could send his own. PUBLIC_KEY: whose signature it must have, as 64 hexadecimal digits.
---strict: also reject files that the certificate does not cover. It ends with ACCEPTED (exit code 0), REJECTED or NOT
-COVERED (1): not every theorem fits into one file, and the rest is for `discreet verify`. What no verifier can know is
-whether training did what the events say.
+It needs NumPy and the standard library, uses nothing of the library that wrote the folder, runs nothing of the folder,
+and recomputes epsilon from the certificate's events. Take a copy from somewhere else than the folder: a forger could
+send his own. PUBLIC_KEY: whose signature it must have, as 64 hexadecimal digits. --strict: also reject files that the
+certificate does not cover. It ends with ACCEPTED (exit code 0), REJECTED or NOT COVERED (1): not every theorem fits
+into one file; the rest is for `discreet verify`. No verifier can know whether training did what the events say.
 """
 # fmt: off
 
@@ -59,8 +58,8 @@ def read(folder: Path, name: str) -> bytes:
         need(os.path.samestat(found, os.fstat(file.fileno())), f"{name} was replaced while it was read")
         return file.read(found.st_size + 1)
 
-def strict(content: bytes) -> Any:
-    """JSON in UTF-8, no key twice, every number finite, and no text that does something when it is shown."""
+def strict(content: bytes, printed: bool = True) -> Any:
+    """JSON in UTF-8, no key twice, every number finite; if printed, no text that does something when it is shown."""
     def once(given: Any) -> Any:
         return dict(given) if len(dict(given)) == len(given) else need(False, "a key is in the file twice")
     def finite(text: str) -> float:
@@ -70,7 +69,7 @@ def strict(content: bytes) -> Any:
     need(sum(map(content.count, b",[{")) <= 500_000, "a file has more than 500,000 values, and is not read")
     found = json.loads(content.decode("utf-8"), object_pairs_hook=once, parse_float=finite,
                        parse_constant=lambda name: need(False, f"{name} is no number"))
-    waiting = [found]
+    waiting = [found] if printed else []
     for one in waiting:  # which grows
         waiting += [*one, *one.values()] if type(one) is dict else one if type(one) is list else []
         need(type(one) is not str or one.isprintable(), f"{str(one)[:40]!a} would change how other text is shown")
@@ -239,11 +238,10 @@ ValidationDecay: kind =validation_decay; threshold number >=0; average whole >=1
 CHOICES: dict[str, str] = {}
 OBJECTS: dict[str, list[list[str]]] = {}
 for line in TABLE.replace("\n  ", " ").strip().splitlines():
+    title, parts = line.split(" = " if " = " in line else ":", 1)
     if " = " in line:
-        title, parts = line.split(" = ", 1)
         CHOICES[title] = parts
     else:
-        title, parts = line.split(":", 1)
         OBJECTS[title] = [part.split(" ", 1) for part in parts.strip().split("; ") if part]
 
 def check_kind(value: Any, kind: str, where: str) -> None:
@@ -310,7 +308,6 @@ def check_fields(facts: Facts) -> None:
     apart = mechanism["sampler"] in ("poisson", "allocation", "cyclic_poisson", "none") and mechanism.get("lanes")
     need("sites" not in mechanism or mechanism["sites"] == apart, "sites whose units are not drawn independently")
     need((rows := facts.get("public_batches")) is None or rows["batch"] <= rows["rows"], "no such public rows")
-    need("canaries" not in facts or facts["canaries"]["count"] < plan["population"], "there are no units but canaries")
     need(all(text.isascii() and len(text) <= 2000 for text in facts["assumptions"]), "no sentences of assumptions")
 
 # 2. HASHES: model, files and ledger are those that the certificate is about.
@@ -342,6 +339,12 @@ def check_files(facts: Facts, folder: Path) -> None:
     need(set(facts["files"]) == sealed, "a file has no hash, or one is named that is no part of a folder")
     for name in sealed:
         need(sha(read(folder, name)) == facts["files"][name], f"{name} was changed")
+    shown = (strict(read(folder, "model.json"), printed=False).get("language") or {}).get("canaries", ())
+    texts, others = [one["text"] for one in shown], {one["others"] for one in shown}
+    seen = [{"count": len(texts), "others": one, "sha256": sha(canonical(texts))} for one in others]
+    need(seen == [facts[name] for name in ("canaries",) if name in facts], "model.json shows other canaries, or none")
+    need(len(set(texts)) == len(texts) < facts["plan"]["population"], "a canary is twice there, or every unit is one")
+    need(not texts or facts["plan"]["holdout"] is None, "canaries may be held out, and so not drawn as all others are")
     found, initial, private = tensors(content), model["initial"], set(model["private"])
     need(set(found) == set(initial), "model and certificate have other tensors")
     need(private <= set(found) and len(private) == len(model["private"]), "a trained tensor is not there, or twice")
@@ -533,9 +536,8 @@ def check_shown(facts: Facts, events: Events) -> None:
     need(Events(bought.get(one["metric"], b"") for one in facts["bought_metrics"]) <= events, "a metric is unpaid")
     spec = facts["plan"]["clipping"]
     need(spec["kind"] in CLIPPED, f"{spec['kind']} clipping", "NOT COVERED")
-    need(facts["clipping"]["rule"] == CLIPPED[spec["kind"]], "the sensitivity is by the rule of other clipping")
-    need(set(facts["clipping"]) == {"rule", "sensitivity"}, "groups or coordinates, which this clipping has not")
-    need(facts["clipping"]["sensitivity"] == positive(spec["norm"]), "the sensitivity is not the clip norm")
+    wanted = {"rule": CLIPPED[spec["kind"]], "sensitivity": positive(spec["norm"])}
+    need(facts["clipping"] == wanted, "the sensitivity is not the clip norm, or it is by the rule of other clipping")
 
 # 4. WHAT A STEP COSTS: the theorem for each sampler, and the privacy loss of one step on a grid.
 def parts_of(events: Events, adjacency: str) -> tuple[Parts, float]:
@@ -768,18 +770,16 @@ def check(folder: Path, key: str | None, strictly: bool = False) -> str:
     found = max(epsilon_of(side, claim["delta"], claim["adjacency"], tolerance) for side in sides[:-1] or sides)
     need(found <= claim["epsilon"], f"epsilon {claim['epsilon']:.6g} is claimed, {found:.6g} was found")
     need(claim["lower"] is None or claim["lower"] <= found, "the lower bound that is claimed is above epsilon")
-    most, signed = math.ceil(claim["epsilon"] * 1e4) / 1e4, check_signature(folder, facts, key)
-    beside = uncovered(facts, folder)
+    signed, beside = check_signature(folder, facts, key), uncovered(facts, folder)
     need(not (strictly and beside), beside)
-    more = f"\n{beside}." if beside else ""
-    sure, whom = math.ceil(1000 / (1 + math.exp(-most))) / 10, "a person" if claim["unit"] == "user" else "a row"
+    most, whom = math.ceil(claim["epsilon"] * 1e4) / 1e4, "a person" if claim["unit"] == "user" else "a row"
+    sure, more = math.ceil(1000 / (1 + math.exp(-most))) / 10, f"\n{beside}." if beside else ""
     public = "".join("\n" + said.format(**facts[name]) for name, said in FREE.items() if name in facts)
     return f"""epsilon {most:.4f}, delta {claim["delta"]:g} and {claim["adjacency"]} follow from the events.
 In words: whoever thinks it equally likely that {whom} is in the data or not can be sure of either to at most {sure} %
 after all that he learns from this model, but for a chance of about {claim["delta"]:g}. {signed}{public}
-Not checked: what {", ".join(SEALED)} say; their hashes are right.{more}
-It is assumed that training released what the events say, and nothing else was released from the data; and also what
-the folder says, which nobody has checked:
+Not checked: what {", ".join(SEALED)} say but for canaries in the first; their hashes are right.{more}
+Nobody has checked that training released what the events say and nothing else from the data, nor what is assumed:
 """ + "\n".join(textwrap.fill(text, 100, initial_indent="- ", subsequent_indent="  ") for text in facts["assumptions"])
 
 def main(arguments: list[str]) -> int:
