@@ -21,7 +21,7 @@ from discreet.plan import FixedSizeSampling, Metric, NoSampling
 from discreet.training import Training
 from discreet.verification.standalone import verify as reviewer
 
-SOME = ("poisson, example", "poisson, user", "cyclic, example", "metrics")
+SOME = ("poisson, example", "poisson, user", "cyclic, example", "metrics", "random metrics")
 
 Alone = Callable[[str], str]
 

@@ -138,6 +138,39 @@ def metrics(folder: Path, shared: dict[str, Any]) -> Training:
     return training(folder, plan=tiny_plan(metrics=bought), public_test=blobs(9, seed=1))
 
 
+class Jittered(torch.utils.data.Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Rows that are moved at random when they are read."""
+
+    def __init__(self, number: int) -> None:
+        self.inputs, self.targets = site(number)
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __getitem__(self, row: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.inputs[row] + 3 * torch.randn_like(self.inputs[row]), self.targets[row]
+
+
+def random_metrics(folder: Path, shared: dict[str, Any]) -> Training:
+    """Metrics of rows that are moved at random: units of two sites share no random numbers."""
+    bought = (Metric(kind="accuracy", noise=20.0, every=1), Metric(kind="loss", noise=20.0, bound=2.0, every=1))
+    data = Sites({number: Jittered(number) for number in here()}, SITES)
+    return training(folder, data=data, plan=tiny_plan(metrics=bought))
+
+
+def images_in_any_layout(folder: Path, shared: dict[str, Any]) -> Training:
+    """Images whose channels come last in memory, under convolutions."""
+    drawn = torch.Generator().manual_seed(0)
+    inputs = torch.randn(24, 8, 12, 12, generator=drawn).to(memory_format=torch.channels_last)
+    data = Sites({number: (inputs[ROWS[number]], torch.from_numpy(ROWS[number] % 3)) for number in here()}, SITES)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(
+            torch.nn.Conv2d(8, 16, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(1600, 3)
+        )
+    return training(folder, data=data, model=model)
+
+
 CASES: dict[str, Callable[[Path, dict[str, Any]], Training]] = {
     **{
         f"{name}, {unit}": with_sampling(name, unit)
@@ -157,6 +190,8 @@ CASES: dict[str, Callable[[Path, dict[str, Any]], Training]] = {
     "holdout of users": with_holdout("user"),
     "named columns": named_columns,
     "rows by code": rows_by_code,
+    "random metrics": random_metrics,
+    "images in any layout": images_in_any_layout,
 }
 
 

@@ -23,11 +23,12 @@ def sites_of(data: object) -> Sites | None:
     return data if isinstance(data, Sites) else None
 
 
-def held_once(ranks: Ranks, sites: Sites | None, lanes: int | None) -> int | None:
+def held_once(ranks: Ranks, data: object, lanes: int | None) -> int | None:
     """At how many sites the data lies, None if it does not. `InputError` in all processes unless every site is held by
     exactly one of them. `lanes`: what was asked for, which sites do not leave open."""
 
     def own() -> list[Any] | None:
+        sites = sites_of(data)
         if sites is not None and lanes is not None:
             raise InputError("data at sites has one lane for each site; leave lanes out")
         return None if sites is None else [sites.checked(), sites.of]
@@ -56,5 +57,6 @@ def _fault(told: list[list[Any] | None]) -> str | None:
         ranks = [str(rank) for _, rank in several]
         if len(ranks) > 1:
             return f"site {number} is held by processes {' and '.join(ranks)}; let one process hold it"
-    missing = sorted(set(range(counts[0])) - {number for number, _ in holders})
-    return f"site {missing[0]} is held by no process; give its rows in one of them" if missing else None
+    held = {number for number, _ in holders}
+    missing = next((number for number in range(counts[0]) if number not in held), None)
+    return None if missing is None else f"site {missing} is held by no process; give its rows in one of them"

@@ -60,9 +60,8 @@ class Team:
     @classmethod
     def of(cls, shard: str | None, lanes: int | None, data: object = None) -> Team:
         """The team for `Training(data, shard=..., run=RunOptions(lanes=...))`. `InputError` for what there is not."""
-        sites = sites_of(data)
         if shard is None:
-            if sites is not None:
+            if sites_of(data) is not None:
                 raise InputError('data at sites is for processes that share a run, or one: give shard="replicate"')
             if lanes is not None:
                 raise InputError('lanes are parts of a batch that processes share; give shard="replicate" with them')
@@ -74,7 +73,7 @@ class Team:
                 f"None, got {shard!r}"
             )
         ranks, sharded = Ranks.joined(), shard == "fully"
-        count = held_once(ranks, sites, lanes)
+        count = held_once(ranks, data, lanes)
         if count is not None:
             return cls(ranks, count, sharded=sharded, sites=count)
         return cls(ranks, ranks.size if lanes is None else checks.count("lanes", lanes), sharded=sharded)

@@ -17,7 +17,7 @@ from discreet.clipping.digests import check_unchanged
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.memory import same_values
 from discreet.core.errors import PrivacyViolation, UnsupportedModel
-from discreet.randomness import Purpose, Stream
+from discreet.randomness import Purpose, Stream, Substream
 
 Writes = dict[str, tuple[int, int]]
 """For each name the identity of its tensor, and torch's count of writes to it."""
@@ -126,9 +126,15 @@ def _kept(value: Tensor, kept: Tensor | None) -> Tensor:
 def model_randomness(stream: Stream, position: int) -> Iterator[None]:
     """Inside the context torch's generator (dropout, augmentation) is seeded with secret bits of the step; afterwards
     it is restored."""
-    word = int(stream.substream(Purpose.MODEL, position).words(1)[0])
+    with seeded(stream.substream(Purpose.MODEL, position)):
+        yield
+
+
+@contextmanager
+def seeded(words: Substream) -> Iterator[None]:
+    """Inside the context torch's generator is seeded with the next of these secret words; afterwards it is restored."""
     with torch.random.fork_rng():
-        seed_torch(word >> 1)
+        seed_torch(int(words.words(1)[0]) >> 1)
         yield
 
 

@@ -29,12 +29,14 @@ def hold_out(data: PrivateData, identifiers: object, side: Side, *, are_units: b
     unit.
 
     `InputError` if a part is empty; the holder of the data learns that before anything is charged. Where the data lies
-    at sites, nothing may be held out at those of a process: others may have what is.
+    at sites, each of them must keep rows to train on, and nothing may be held out at those of a process: others may
+    have what is.
     """
     names = _names(data, identifiers)
     known = {name: side(name) for name in set(names)}
     out = np.fromiter((known[name] for name in names), np.bool_, len(names))
-    if out.all() or not (out.any() or data.sites is not None):
+    sites = [range(data.rows)] if data.sites is None else data.sites.ranges.values()
+    if any(out[rows.start : rows.stop].all() for rows in sites) or not (out.any() or data.sites is not None):
         raise InputError(
             f"the holdout takes {int(out.sum())} of {data.rows} rows and leaves a part empty; take another share"
         )

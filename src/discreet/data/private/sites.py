@@ -165,4 +165,4 @@ def together(parts: list[Tensor]) -> Tensor:
     if len({(part.dtype, part.shape[1:]) for part in parts}) > 1:
         kinds = ", ".join(f"{part.dtype} of shape {tuple(part.shape[1:])}" for part in parts)
         raise InputError(f"the sites have rows of different types or shapes ({kinds}); convert them to one")
-    return torch.cat(parts) if len(parts) > 1 else parts[0].contiguous()
+    return torch.cat(parts).contiguous()

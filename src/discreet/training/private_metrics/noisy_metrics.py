@@ -19,8 +19,8 @@ from discreet.distributed.team import Team
 from discreet.mechanism import gaussian_release, grid_for
 from discreet.plan import AdaptivePlan, Metric, Plan
 from discreet.plan.metrics import size_for
-from discreet.randomness import RoundedSampler, Stream
-from discreet.sampling import Sampler
+from discreet.randomness import Purpose, RoundedSampler, Stream
+from discreet.training.guard import seeded
 from discreet.training.private_metrics.single_rows import predicted
 from discreet.training.private_metrics.unit_values import unit_values
 from discreet.training.run.trained import Bought
@@ -59,8 +59,9 @@ class PrivateMetrics:
         data = self._parts.training if metric.rows == "training" else self._parts.held_out
         assert data is not None
         grid = grid_for(receipt.release, metric.contribution)
-        drawn = _drawn(metric.sampler, receipt.position, data, stream)
-        units = sum(math.trunc((value - metric.centre) / grid) for value in self._values(metric, data, drawn))
+        units = sum(
+            math.trunc((value - metric.centre) / grid) for value in self._drawn(metric, data, receipt.position, stream)
+        )
         units = self._team.added("a private metric", units)
         total = ClippedSum({_NAME: np.array([units * grid])}, metric.contribution, grid)
         noisy = float(gaussian_release(total, receipt, stream, self._noise).tensors[_NAME][0])
@@ -78,20 +79,24 @@ class PrivateMetrics:
         self._note(bought)
         return bought.value
 
+    def _drawn(self, metric: Metric, data: PrivateData, position: int, stream: Stream) -> list[float]:
+        """The values of the units that take part. Each site draws for its own units, and seeds torch's generator with
+        words of its own: one more unit at a site would move what other sites add if they shared random numbers."""
+        if data.sites is None:
+            (drawn,) = metric.sampler.batches(position, len(data), stream)
+            return self._values(metric, data, drawn)
+        at, found = SiteDraws(data.sites, stream), list[float]()
+        (drawn,) = at.batches(metric.sampler, position)
+        for number, places in at.by_site(drawn):
+            with seeded(at.words(number, Purpose.LANES, position)):
+                found += self._values(metric, data, drawn[places.start : places.stop])
+        return found
+
     def _values(self, metric: Metric, data: PrivateData, drawn: IntArray) -> list[float]:
         """Each unit's value in [0, metric.range]: the mean over its rows."""
         if metric.kind == "size":
             return [1.0 for _ in drawn]
         return unit_values(metric.kind, metric.range, self._model, self._criterion, data, drawn)
-
-
-def _drawn(sampler: Sampler, position: int, data: PrivateData, stream: Stream) -> IntArray:
-    """The units of the data that take part in a metric; at sites, each draws for its own."""
-    if data.sites is None:
-        (drawn,) = sampler.batches(position, len(data), stream)
-    else:
-        (drawn,) = SiteDraws(data.sites, stream).batches(sampler, position)
-    return drawn
 
 
 def check_losses(model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
