@@ -1,6 +1,7 @@
 """Canaries as a certificate declares them: made-up texts among the training rows, public and no private units.
 
-Which texts they are is declared before the first step, so nobody chooses afterwards which of them are shown.
+Which texts they are is declared before the first step, so nobody chooses afterwards which of them are shown. Of the
+texts that each is ranked among only the number is declared: exposure is the publisher's word in any case.
 """
 
 from __future__ import annotations
