@@ -47,7 +47,7 @@ class DeclaredCanaries:
 def canaries_fault(
     declared: Mapping[str, Any] | None, population: float, held_out: bool, shown: OfTexts | None
 ) -> str | None:
-    """What is wrong with the canaries that a certificate declares beside those that model.json shows; None if nothing.
+    """The first difference between the canaries that a certificate declares and those in model.json; None if none.
 
     `declared`: the section of the certificate. `population`: the declared number of units, in which they are counted.
     `held_out`: whether the plan has a holdout, in which some would be.

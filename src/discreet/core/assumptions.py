@@ -84,8 +84,7 @@ _SITES = (
 
 
 def lanes(count: int | None, sites: int | None = None) -> tuple[str, ...]:
-    """What a run rests on whose batches have lanes, and whose data lies at sites; nothing more for a run in one
-    process."""
+    """The assumptions on lanes and on sites, by how many there are; none for a run in one process."""
     found = () if count is None else (_LANES.format(lanes=count),)
     return found if sites is None else (*found, _SITES.format(sites=sites))
 
@@ -199,7 +198,7 @@ def public_rows(declared: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 
 def canaries(declared: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """What a run rests on with made-up texts among its rows; `declared` describes them, None for none."""
+    """The assumption on canaries among the rows; `declared` is their section of the certificate, None for none."""
     if declared is None:
         return ()
     return (

@@ -41,7 +41,7 @@ def held_once(ranks: Ranks, data: object, lanes: int | None) -> int | None:
 
 
 def _fault(told: list[list[Any] | None]) -> str | None:
-    """What is wrong with the sites that each process has told, by rank; None if nothing is."""
+    """The first mistake in what each process, by rank, says of its sites; None if there is none."""
     without = next((rank for rank, one in enumerate(told) if one is None), None)
     if without is not None:
         return f"process {without} gives data that does not lie at sites, and another does; give Sites in all of them"

@@ -35,7 +35,7 @@ class Canaries:
 
     @property
     def declared(self) -> DeclaredCanaries:
-        """What the certificate says of them: give it to `Training` as `PublicData(canaries=...)`."""
+        """Their declaration for the certificate: give it to `Training` as `PublicData(canaries=...)`."""
         return DeclaredCanaries.of(self.inserted, len(self.others))
 
     @classmethod

@@ -194,7 +194,7 @@ def _fine_tune(
 
 
 def _is_shown(job: Job, *, show_settings: bool, dry_run: bool, as_json: bool, audit: bool) -> bool:
-    """Whether there is nothing to run: then it says why."""
+    """Print what was asked for instead of a run, if anything was; returns whether it was."""
     if job.published or show_settings:
         from discreet.recipes.recipe_files import settings_of
 

@@ -61,7 +61,7 @@ class PrivateData:
 
     @property
     def kind(self) -> str:
-        """How it gives its rows, in words."""
+        """How rows are read from it, in words: as tensors, many at once, or one by one."""
         return kind_of(self.dataset, _gathers)
 
     @property

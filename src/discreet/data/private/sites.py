@@ -73,7 +73,7 @@ class HeldSites:
         return {number: range(*ends) for number, ends in zip(self.numbers, pairwise(self.starts), strict=True)}
 
     def only(self, units: IntArray) -> HeldSites:
-        """Where these units are, in ascending order, if there are no others."""
+        """The sites of these units alone, which are in ascending order and counted anew from 0."""
         return HeldSites(self.of, self.numbers, tuple(np.searchsorted(units, self.starts).tolist()))
 
     def named(self, identifiers: object) -> dict[int, list[int | str]]:
@@ -138,7 +138,7 @@ class Gathered(Dataset[Any]):
 
 
 def kind_of(dataset: Dataset[Any], gathers: Callable[[object], bool]) -> str:
-    """How a data set gives its rows, which decides on random numbers beside them: the same at all sites."""
+    """How rows are read from a data set, in words: alike at all sites, as rows may draw random numbers when read."""
     if type(dataset) is TensorDataset and len(dataset.tensors) == 2:
         return "a pair of tensors"
     return "many rows at once" if gathers(dataset) else "one row after the other"

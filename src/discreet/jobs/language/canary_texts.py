@@ -47,8 +47,7 @@ def with_own_units(units: Sequence[object], canaries: int) -> list[int]:
 
 
 def summary(texts: OfTexts, guarantee: Guarantee) -> list[str]:
-    """What was measured in a sentence, beside no memory, a perfect one, and what the guarantee allows; [] without
-    canaries."""
+    """One line on the exposure of the canaries, beside what the guarantee allows; [] without canaries."""
     found = beside_the_bound(texts, guarantee.epsilon, guarantee.delta)
     if not found:
         return []

@@ -232,7 +232,7 @@ class LanguageJob:
     def _described(
         self, trained: Trained, canaries: Canaries | None, encoded: Callable[..., TransformersRows]
     ) -> OfTexts:
-        """What model.json says of the texts, with what the released model knows of the canaries."""
+        """The section of model.json on texts, with the exposure of each canary in the released model."""
         found: tuple[Exposed, ...] = ()
         if canaries is not None:
             model: Any = trained.model

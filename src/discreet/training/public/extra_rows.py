@@ -8,7 +8,6 @@ first term stay the same. Gradients of public rows are neither clipped nor noise
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,11 +22,11 @@ from discreet.clipping import private_parameters, training_mode
 from discreet.clipping.digests import tensor_digest
 from discreet.clipping.losses import summed_loss
 from discreet.core import checks
-from discreet.core.disk import write_durably
 from discreet.core.errors import InputError, PrivacyViolation
-from discreet.ledger import QUERIES, Entry
+from discreet.ledger import Entry
 from discreet.methods import NoiseAware
 from discreet.plan import AdaptivePlan, Plan
+from discreet.training.public.kept_declaration import check_kept, has_begun, keep
 from discreet.training.public.public_copy import PublicCopy
 
 _log = logging.getLogger("discreet")
@@ -139,10 +138,9 @@ def check_beside(source: PublicSource | None, plan: Plan | AdaptivePlan, optimiz
 
 
 def keep_declared(folder: Path, public: PublicSource | None) -> None:
-    """Write the declaration into the folder of a new run."""
-    if public is not None:
-        write_durably(folder / _FILE, (json.dumps(public.declared) + "\n").encode())
-        report(public)
+    """Write the declaration into the folder of a run that has taken no step."""
+    keep(folder / _FILE, None if public is None else public.declared)
+    report(public)
 
 
 def report(public: PublicSource | PublicBatches | None) -> None:
@@ -154,19 +152,9 @@ def report(public: PublicSource | PublicBatches | None) -> None:
 
 
 def check_declared(folder: Path, public: PublicSource | None, record: Sequence[Entry]) -> None:
-    """Refuse to resume a run with other public rows, or another weight, than in its first step.
-
-    A run that has answered queries but taken no step may begin with these.
-    """
-    attempts = [entry.content.get("engine") for entry in record if entry.kind == "attempt"]
-    if attempts and set(attempts) == {QUERIES}:
+    """Refuse to resume a run with other public rows, or another weight, than in its first step."""
+    if has_begun(record):
+        declared = None if public is None else public.declared
+        check_kept(folder / _FILE, declared, "other public rows or another weight")
+    else:
         keep_declared(folder, public)
-        return
-    try:
-        kept = json.loads((folder / _FILE).read_text())
-    except FileNotFoundError:
-        kept = None
-    except (OSError, ValueError):
-        raise InputError(f"cannot read {folder / _FILE}; start a new run") from None
-    if kept != (None if public is None else public.declared):
-        raise InputError("the run was started with other public rows or another weight; go on with what it began with")

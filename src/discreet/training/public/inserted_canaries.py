@@ -3,16 +3,15 @@ too."""
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from discreet.certificate.declared_canaries import DeclaredCanaries
-from discreet.core.disk import sync_folder, write_durably
 from discreet.core.errors import InputError
-from discreet.ledger import QUERIES, Entry
+from discreet.ledger import Entry
 from discreet.plan import AdaptivePlan, Plan
+from discreet.training.public.kept_declaration import check_kept, has_begun, keep
 
 _log = logging.getLogger("discreet")
 _FILE = "canaries.json"
@@ -35,29 +34,16 @@ def check_counted(canaries: DeclaredCanaries | None, plan: Plan | AdaptivePlan) 
 
 
 def keep_canaries(folder: Path, canaries: DeclaredCanaries | None) -> None:
-    """Write the declaration into the folder of a run that has taken no step, in the place of any other."""
-    if canaries is None:
-        (folder / _FILE).unlink(missing_ok=True)
-        sync_folder(folder)
-    else:
-        write_durably(folder / _FILE, (json.dumps(canaries.as_dict()) + "\n").encode())
+    """Write the declaration into the folder of a run that has taken no step."""
+    keep(folder / _FILE, None if canaries is None else canaries.as_dict())
+    if canaries is not None:
         _log.info("%d made-up texts, public, are among the training rows", canaries.count)
 
 
 def check_canaries(folder: Path, canaries: DeclaredCanaries | None, record: Sequence[Entry]) -> None:
-    """Refuse to resume a run with other canaries than in its first step, or without them.
-
-    A run that has answered queries but taken no step may begin with these.
-    """
-    attempts = [entry.content.get("engine") for entry in record if entry.kind == "attempt"]
-    if attempts and set(attempts) == {QUERIES}:
+    """Refuse to resume a run with other canaries than in its first step, or without them."""
+    if has_begun(record):
+        declared = None if canaries is None else canaries.as_dict()
+        check_kept(folder / _FILE, declared, "other canaries, or with none")
+    else:
         keep_canaries(folder, canaries)
-        return
-    try:
-        kept = json.loads((folder / _FILE).read_text())
-    except FileNotFoundError:
-        kept = None
-    except (OSError, ValueError):
-        raise InputError(f"cannot read {folder / _FILE}; start a new run") from None
-    if kept != (None if canaries is None else canaries.as_dict()):
-        raise InputError("the run was started with other canaries, or with none; go on with what it began with")

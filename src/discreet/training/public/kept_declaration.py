@@ -1,0 +1,39 @@
+"""What was declared before the first step lies in the run's folder: whoever goes on with the run declares the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from discreet.core.disk import sync_folder, write_durably
+from discreet.core.errors import InputError
+from discreet.ledger import QUERIES, Entry
+
+
+def keep(file: Path, declared: Mapping[str, Any] | None) -> None:
+    """Write the declaration of a run that has taken no step, in the place of any other; None: nothing is declared."""
+    if declared is not None:
+        write_durably(file, (json.dumps(declared) + "\n").encode())
+    elif file.exists():
+        file.unlink()
+        sync_folder(file.parent)
+
+
+def has_begun(record: Sequence[Entry]) -> bool:
+    """Whether a run has declarations to go on with. One that has only answered queries may still begin with others."""
+    attempts = [entry.content.get("engine") for entry in record if entry.kind == "attempt"]
+    return not attempts or set(attempts) != {QUERIES}
+
+
+def check_kept(file: Path, declared: Mapping[str, Any] | None, others: str) -> None:
+    """`InputError` unless the run has kept this declaration. `others`: what else it began with, in words."""
+    try:
+        kept = json.loads(file.read_text())
+    except FileNotFoundError:
+        kept = None
+    except (OSError, ValueError):
+        raise InputError(f"cannot read {file}; start a new run") from None
+    if kept != declared:
+        raise InputError(f"the run was started with {others}; go on with what it began with")
