@@ -94,7 +94,7 @@ def test_every_call_is_seen_that_the_kernel_sees(tmp_path: Path) -> None:
         "library.disarm()\n"
         "sys.exit(code)\n"
     )
-    command = ["strace", "-f", "-y", "-o", str(trace), "-e", seen, "-E", f"LD_PRELOAD={built.library}"]
+    command = ["strace", "-f", "--seccomp-bpf", "-y", "-o", str(trace), "-e", seen, "-E", f"LD_PRELOAD={built.library}"]
     done = subprocess.run([*command, sys.executable, "-c", program], cwd=work, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr[-1000:]
     counted = [line.split()[1] for line in log.read_text().splitlines() if line.split()[1] != "mmap"]
