@@ -50,7 +50,7 @@ RULES: dict[str, dict[str, Any]] = {
     "per layer": {"clipping": PerLayerClipping(norm=0.7)},
     "automatic": {"clipping": AutomaticClipping(norm=0.7)},
     "adaptive": {"clipping": AdaptiveClipping(initial=0.7, bit_multiplier=4.0)},
-    "budgets of units": {"engine": "exact", "sampling": IndividualSampling(period=6, full=2)},
+    "budgets of units": {"engine": "exact", "sampling": IndividualSampling(period=3, full=1)},
     "lanes of several processes": {"lanes": 3, "unit": "user", "rows_per_unit": 2},
     "data at sites": {"sites": 3, "unit": "user", "rows_per_unit": 2},
     "metrics": {"metrics": [Metric(kind="loss", noise=3.0, bound=2.0, every=4), Metric(kind="size", noise=5.0)]},
