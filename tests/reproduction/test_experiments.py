@@ -27,6 +27,7 @@ from discreet_papers.parts.published import PublishedPart, verdict
 from discreet_papers.parts.schedule import SchedulePart
 from discreet_papers.parts.tradeoff import TradeOffPart
 from discreet_papers.parts.trained.goals import GoalsPart
+from discreet_papers.parts.trained.learning_curve import LearningCurvePart
 from discreet_papers.parts.trained.scales import ScalesPart
 from discreet_papers.parts.trained.timing import TimingPart
 from discreet_papers.parts.trained.training import TrainingPart
@@ -34,7 +35,7 @@ from discreet_papers.parts.trained.training import TrainingPart
 ROOT = Path(__file__).parents[2]
 RESULTS, PAGES = ROOT / "recipes" / "results", ROOT / "docs" / "results"
 DONE = sorted(path.stem for path in RESULTS.glob("*.json"))
-TRAINED = (TrainingPart, GoalsPart, TimingPart, ScalesPart)
+TRAINED = (TrainingPart, GoalsPart, TimingPart, ScalesPart, LearningCurvePart)
 AS_PRINTED = {"moments": 0.02, "clt": 0.006, "zcdp-rs": 0.002, "zcdp-rf": 0.003}
 """How far what is recomputed may be from what is printed, as a share: papers have few digits and own orders."""
 
@@ -47,7 +48,8 @@ def test_every_file_is_an_experiment(name: str, mode: Mode) -> None:
     assert cells or all(isinstance(part, EqualPart) for part in experiment.parts)
     assert len({cell.name for cell in cells}) == len(cells), "two cells have one name"
     assert all(cell.seed is not None for part, cell in experiment.cells() if isinstance(part, TrainingPart))
-    read = {data_of(cell.facts["recipe"]) for cell in cells if "recipe" in cell.facts} - {"digits"}
+    read = {data_of(cell.facts.get("recipe", cell.facts)) for cell in cells if {"recipe", "data"} & set(cell.facts)}
+    read -= {"digits"}
     assert read == set(experiment.header.data) if mode == "full" else read <= set(experiment.header.data)
 
 

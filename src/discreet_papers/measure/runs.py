@@ -36,7 +36,11 @@ def recipe_of(facts: Facts, seed: int | None, where: str) -> Recipe:
 def take(cell: Cell, setting: Setting) -> dict[str, Any]:
     """Train; returns the certified epsilon, the accuracy on public data over time, and the charges."""
     recipe = recipe_of(cell.facts, cell.seed, cell.name)
-    split = data_of(recipe, setting)
+    return take_on(recipe, data_of(recipe, setting), cell, setting)
+
+
+def take_on(recipe: Recipe, split: Split, cell: Cell, setting: Setting) -> dict[str, Any]:
+    """`take` on these rows."""
     with tempfile.TemporaryDirectory(prefix="discreet-reproduce-") as folder:
         training = assemble(recipe, split, Run(Path(folder) / "run", device=setting.device))
         with _taken_anew(cell):

@@ -44,9 +44,9 @@ def paired(found: Scores, against: Scores) -> Difference | None:
     return Difference(statistics.mean(pairs), statistics.stdev(pairs) / math.sqrt(len(pairs)), len(pairs))
 
 
-def difference(pair: Difference | None) -> str:
+def difference(pair: Difference | None, digits: int = 2) -> str:
     """+0.64 ± 0.22: the mean and its standard error."""
-    return tables.MISSING if pair is None else f"{pair.mean:+.2f} ± {pair.error:.2f}"
+    return tables.MISSING if pair is None else f"{pair.mean:+.{digits}f} ± {pair.error:.{digits}f}"
 
 
 def holm(values: Sequence[float]) -> list[float]:

@@ -67,8 +67,10 @@ def _made(experiment: Experiment, store: Store) -> str:
     if done:
         minutes = sum(one.seconds for one in done) / 60
         lines.append(f"{len(done)} cells took {_minutes(minutes)} CPU-minutes ({_when(done)}; {_with(done)}).")
-    if any(one.seed is not None for one in done):
+    if any("recipe" in one.facts for one in done if one.seed is not None):
         lines.append("Noise and batches are drawn anew in every run; a seed fixes initial weights that are random.")
+    elif any(one.seed is not None for one in done):
+        lines.append("Runs of one seed draw the same random numbers.")
     return " ".join(lines)
 
 

@@ -18,6 +18,8 @@ from discreet_papers.parts.published import PublishedPart
 from discreet_papers.parts.schedule import SchedulePart
 from discreet_papers.parts.tradeoff import TradeOffPart
 from discreet_papers.parts.trained.goals import GoalsPart
+from discreet_papers.parts.trained.leaking_adadp import LeakingADADPPart
+from discreet_papers.parts.trained.learning_curve import LearningCurvePart
 from discreet_papers.parts.trained.scales import ScalesPart
 from discreet_papers.parts.trained.timing import TimingPart
 from discreet_papers.parts.trained.training import TrainingPart
@@ -28,6 +30,8 @@ KINDS: Mapping[str, type[Frozen]] = {
     "epsilon": EpsilonPart,
     "equal": EqualPart,
     "goals": GoalsPart,
+    "leaking_adadp": LeakingADADPPart,
+    "learning_curve": LearningCurvePart,
     "noise": NoisePart,
     "odometer": OdometerPart,
     "paths": PathsPart,
