@@ -9,39 +9,39 @@ a message of the program. A process that fails where the others do not hear of i
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
-import os
-import warnings
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch._C._distributed_c10d import PrefixStore
-from torch.distributed.rendezvous import rendezvous
 
-from discreet.core import checks, errors
+from discreet.core import errors
 from discreet.core.errors import DiscreetError, InputError, PrivacyViolation
-from discreet.core.processes import launched, one_of_several
+from discreet.core.processes import one_of_several
+from discreet.distributed.connection.carriers import (
+    BACKENDS,
+    Carrier,
+    Collectives,
+    Messages,
+    adds_exactly,
+    by_collectives,
+    own_place,
+    swap,
+)
+from discreet.distributed.connection.process_groups import GROUPS, timeout
 
 T = TypeVar("T")
 
 _FRAME = 504
 """Bytes of facts that travel in one message; longer ones need a second."""
 
-_TIMEOUT = timedelta(minutes=30)
-
-_GROUPS: list[Any] = []
-"""Once this process has joined: the group of the program, and those for sums and for facts; None after it has left.
-
-Nothing else keeps them: one that outlives the interpreter aborts its process at the end of a good run (torch 2.13)."""
-
-warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")  # 2.13 renames two collectives
+_LOG = logging.getLogger("discreet")
 
 
 class ProcessLost(DiscreetError):
@@ -50,8 +50,8 @@ class ProcessLost(DiscreetError):
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """This process among those of the run: its `rank` of `size`. Sums and facts travel by gloo, as sums lie in the
-    memory of the host, where noise is drawn."""
+    """This process among those of the run: its `rank` of `size`. Facts travel by gloo, and so do sums, unless
+    `carry` finds collectives for them."""
 
     rank: int = 0
     size: int = 1
@@ -64,16 +64,7 @@ class Ranks:
         """
         if not dist.is_available():
             raise InputError("this build of torch has no torch.distributed; install one that has, or start one process")
-        if not dist.is_initialized():
-            if not launched():
-                return cls()
-            _connect()
-        if dist.get_world_size() == 1:
-            return cls()
-        if _GROUPS[:1] != [dist.group.WORLD]:
-            _GROUPS[:] = dist.group.WORLD, *_own_groups()
-            atexit.register(_close)
-        return cls(dist.get_rank(), dist.get_world_size())
+        return cls(dist.get_rank(), dist.get_world_size()) if GROUPS.join() else cls()
 
     @property
     def first(self) -> bool:
@@ -151,79 +142,82 @@ class Ranks:
     def leave(self) -> None:
         """Close the connections to all others: this process has failed where they do not hear of it, so what it would
         say next is not what they wait for. They find out at once, and nothing can be released any more."""
-        if self.size > 1 and not self._left:
-            for group in _GROUPS[1:]:
-                dist.destroy_process_group(group)
-            _GROUPS[1:] = [None, None]
-
-    @property
-    def _sums(self) -> Any:
-        return _GROUPS[1]
-
-    @property
-    def _facts(self) -> Any:
-        return _GROUPS[2]
-
-    @property
-    def _left(self) -> bool:
-        return _GROUPS[1:2] == [None]
+        if self.size > 1:
+            GROUPS.leave()
 
     def bytes_from_first(self, content: bytes | None) -> bytes:
         """The bytes that the first process has, in all of them."""
         if self.size == 1:
             return content or b""
         length = self.all_facts("bytes", len(content or b""))[0]
-        buffer = torch.frombuffer(bytearray(content), dtype=torch.uint8) if self.first and content else _empty(length)
+        sent = bytearray(content) if self.first and content else bytearray(length)
+        buffer = torch.frombuffer(sent, dtype=torch.uint8) if length else torch.empty(0, dtype=torch.uint8)
         if length:
-            self._call(lambda: dist.broadcast(buffer, 0, group=self._facts))
+            self._call(lambda: dist.broadcast(buffer, 0, group=GROUPS.facts))
         return buffer.numpy().tobytes()
+
+    def carry(self, device: torch.device) -> None:
+        """Agree on how sums of a model on `device` travel from now on: by collectives between such devices if each
+        process has one of its own (`carriers`), or else by messages. A conversation of all.
+
+        `InputError` in all of them if collectives do not add whole numbers exactly.
+        """
+        if self.size == 1:
+            return
+        told = self.all_facts("how sums travel", own_place(device))
+        if not by_collectives(told):
+            if device.type in BACKENDS and self.first:
+                _LOG.info("sums travel from host to host: not every process has NCCL and a card of its own")
+            GROUPS.carrier = Messages(GROUPS.sums, self.rank, self.size)
+            return
+        backend = BACKENDS[device.type]
+        group = self._call(lambda: GROUPS.of_devices(backend))
+        found = Collectives(group, GROUPS.sums, backend, device, self.size, timeout())
+        exact = self._call(lambda: adds_exactly(found, self.rank, self.size))
+        if not all(self.all_facts("a known sum", exact)):
+            raise InputError(f"collectives of {backend.name} do not add whole numbers exactly. Nothing was charged")
+        GROUPS.carrier = found
+
+    @property
+    def device(self) -> torch.device:
+        """Where the shares of this process come to lie."""
+        return Messages.device if self.size == 1 or GROUPS.carrier is None else GROUPS.carrier.device
 
     def added_share(self, whole: Tensor, each: int) -> Tensor:
         """The sum over processes of whole numbers, int64 of shape (size x each,): numbers rank x each to (rank + 1) x
-        each of it. Whole numbers: the same bits in any order of addition.
-
-        Each process sends every other one what that one keeps. gloo's reduce-scatter (torch 2.13) is an all-reduce of
-        a copy, which sends twice as much and takes five times the memory.
-        """
-        if self.size == 1:
-            return whole
-        rows = whole.view(self.size, each)
-        share, other = rows[self.rank].clone(), torch.empty(each, dtype=torch.int64, device=whole.device)
-        for distance in range(1, self.size):
-            to, source = (self.rank + distance) % self.size, (self.rank - distance) % self.size
-            self._call(lambda to=to, source=source: self._swap(rows[to], to, other, source))  # type: ignore[misc]
-            share += other
-        return share
-
-    def _swap(self, sent: Tensor, to: int, found: Tensor, source: int) -> None:
-        """Send a tensor to one process while another one's comes."""
-        sending = dist.isend(sent, to, group=self._sums)
-        dist.recv(found, source, group=self._sums)
-        assert sending is not None  # this process is in the group
-        sending.wait()
+        each of it. Whole numbers: the same bits in any order of addition."""
+        return whole if self.size == 1 else self._call(lambda: self._carrier.added_share(whole, each))
 
     def gathered(self, share: Tensor, each: int) -> Tensor:
         """The shares of all processes, of `each` numbers, one after the other; shape (size x each,)."""
-        if self.size == 1:
-            return share
-        whole = torch.empty(each * self.size, dtype=share.dtype, device=share.device)
-        self._call(lambda: dist.all_gather_into_tensor(whole, share.contiguous(), group=self._sums))
-        return whole
+        return share if self.size == 1 else self._call(lambda: self._carrier.gathered(share, each))
+
+    @property
+    def _carrier(self) -> Carrier:
+        assert GROUPS.carrier is not None  # this process has joined the others and not left them
+        return GROUPS.carrier
 
     def _frames(self, content: bytes, length: int) -> list[bytes]:
-        padded = torch.frombuffer(bytearray(content.ljust(length, b"\0")), dtype=torch.uint8)
-        found = [_empty(length) for _ in range(self.size)]
-        self._call(lambda: dist.all_gather(found, padded, group=self._facts))
-        return [one.numpy().tobytes() for one in found]
+        """The frames of all processes, in as many exchanges as their number has bits: in each one a process gets as
+        many frames as it has, from the one whose frames come next (Bruck et al. 1997)."""
+        found = torch.empty(self.size, length, dtype=torch.uint8)  # in row i that of the i-th process after this one
+        found[0] = torch.frombuffer(bytearray(content.ljust(length, b"\0")), dtype=torch.uint8)
+        held = 1
+        while held < self.size:
+            more = min(held, self.size - held)
+            to, source = (self.rank - held) % self.size, (self.rank + held) % self.size
+            self._call(partial(swap, GROUPS.facts, found[:more], to, found[held : held + more], source))
+            held += more
+        return [found[(rank - self.rank) % self.size].numpy().tobytes() for rank in range(self.size)]
 
-    def _call(self, collective: Callable[[], object]) -> None:
-        if self._left:
+    def _call(self, talk: Callable[[], T]) -> T:
+        if GROUPS.left:
             raise ProcessLost(
                 "this process failed in the middle of a step and has left the others; what was charged stays charged: "
                 "start all processes again and resume the run"
             )
         try:
-            collective()
+            return talk()
         except (RuntimeError, ValueError) as error:
             self.leave()
             reason = (str(error).splitlines() or [type(error).__name__])[0]
@@ -261,57 +255,3 @@ def _error_of(said: list[str]) -> DiscreetError:
     error: DiscreetError = found(message)
     error.told = True
     return error
-
-
-def _connect() -> None:
-    """Join the process group of torchrun. It is left when the process ends."""
-    timeout = _timeout()
-    # A static rendezvous keeps its store when torchrun starts all processes again, with the addresses of those that
-    # died (torch 2.13): each start has names of its own in it.
-    again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    try:
-        store, rank, size = next(rendezvous("env://", timeout=timeout))
-        store = PrefixStore(f"discreet/{again}", store)
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timeout)
-    except (RuntimeError, ValueError) as error:
-        raise _not_connected(error) from None
-    atexit.register(_leave)
-
-
-def _own_groups() -> tuple[Any, Any]:
-    """A group for sums and one for facts, of all processes."""
-    try:
-        return dist.new_group(backend="gloo", timeout=_timeout()), dist.new_group(backend="gloo", timeout=_timeout())
-    except RuntimeError as error:  # torch 2.13 cannot, after the program's own group was destroyed and made again
-        raise _not_connected(error) from None
-
-
-def _not_connected(error: Exception) -> InputError:
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return InputError(f"the processes cannot be connected: {reason:.200}; start them by torchrun")
-
-
-def _timeout() -> timedelta:
-    given = os.environ.get("DISCREET_TIMEOUT", "")
-    try:
-        return timedelta(seconds=checks.positive("DISCREET_TIMEOUT", float(given))) if given else _TIMEOUT
-    except (ValueError, OverflowError):
-        raise InputError(f"DISCREET_TIMEOUT must be a number of seconds, got {given!r}") from None
-
-
-def _close() -> None:
-    """Close the groups for sums and facts, when the process ends."""
-    groups = [one for one in _GROUPS[1:] if one is not None]
-    _GROUPS.clear()
-    if dist.is_initialized():
-        for group in groups:
-            dist.destroy_process_group(group)
-
-
-def _leave() -> None:
-    if dist.is_initialized():
-        dist.destroy_process_group()
-
-
-def _empty(length: int) -> Tensor:
-    return torch.empty(length, dtype=torch.uint8)

@@ -30,10 +30,11 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from discreet.clipping import Clip, Engine
-from discreet.core.array_types import Array, IntArray
+from discreet.core.array_types import Array
 from discreet.core.errors import PrivacyViolation
 from discreet.core.release import ClippedSum, Share
 from discreet.distributed.lockstep import Lockstep
@@ -41,7 +42,7 @@ from discreet.distributed.ranks import Ranks
 from discreet.distributed.weight_shards import Place
 from discreet.distributed.whole_sums import NOT_ON_GRID, SHARE, FineGrid, SumsOnGrid
 
-A = TypeVar("A", Array, IntArray)
+A = TypeVar("A", Array, Tensor)
 
 
 class ShardedSums(SumsOnGrid):
@@ -50,7 +51,8 @@ class ShardedSums(SumsOnGrid):
     def __init__(self, grid: FineGrid, ranks: Ranks, lockstep: Lockstep) -> None:
         super().__init__(grid)
         self._ranks, self._lockstep, self._shards = ranks, lockstep, lockstep.shards
-        self._own: IntArray = np.zeros(sum(stop - start for start, stop in self._shards.parts()), np.int64)
+        own = sum(stop - start for start, stop in self._shards.parts())
+        self._own = torch.zeros(own, dtype=torch.int64, device=ranks.device)
         self._places = self._in_places(self._own)
         lockstep.adds = self._adds
 
@@ -69,7 +71,7 @@ class ShardedSums(SumsOnGrid):
         sensitivity = self.sensitivity(engine, clip, largest_batch)
         self._lockstep.adds = None
         values = self._folded(self._own)
-        self._own, self._places = np.zeros(0, np.int64), {}
+        self._own, self._places = torch.zeros(0, dtype=torch.int64), {}
         share = Share(self._shards.parts(), self.size, self._handed_out)
         return ClippedSum({SHARE: values}, sensitivity, self._grid.grid, share)
 

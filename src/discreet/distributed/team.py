@@ -20,6 +20,7 @@ from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.events.event_json import to_json
 from discreet.core.processes import refuse_several_processes
 from discreet.core.release import Receipt
+from discreet.distributed.connection.carriers import Messages
 from discreet.distributed.lanes import Drawn, Lanes
 from discreet.distributed.lockstep import Lockstep
 from discreet.distributed.ranks import Ranks, refuse_failures
@@ -104,6 +105,11 @@ class Team:
     def lane_count(self) -> int | None:
         """The number of lanes; None for a run in one process without lanes."""
         return None if self.lanes is None else self.lanes.count
+
+    def carry(self, parameters: Mapping[str, Tensor]) -> None:
+        """Agree on how sums of these parameters travel between processes: by collectives of their device, or not."""
+        devices = {one.device for one in parameters.values()}
+        self.ranks.carry(devices.pop() if len(devices) == 1 else Messages.device)
 
     def together(self, purpose: str, do: Callable[[], T]) -> T:
         """`do()` in every process; if it fails in one, it fails in all."""
@@ -284,11 +290,25 @@ class Team:
 
 
 def digest_of(parameters: Mapping[str, Tensor]) -> str:
-    """A quick digest of values, the same for the same bits: eight bytes at a time, added up and combined by exclusive
-    or. It finds processes that went different ways; it withstands no forger."""
-    found = []
+    """A quick digest of values, the same for the same bits on one kind of device: eight bytes at a time, added up, and
+    combined by exclusive or (on a graphics card, their squares added up). It finds processes that went different ways;
+    it withstands no forger."""
+    found: list[object] = []
+    there: list[Tensor] = []
     for value in parameters.values():
-        content = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-        words = content[: len(content) // 8 * 8].view(np.uint64)
-        found += [int(words.sum()), int(np.bitwise_xor.reduce(words)), content[len(words) * 8 :].tobytes().hex()]
+        content = value.detach().contiguous().reshape(-1).view(torch.uint8)
+        content = content.clone() if content.storage_offset() % 8 else content
+        whole, rest = content[: len(content) // 8 * 8], content[len(content) // 8 * 8 :]
+        if content.device.type == "cpu":
+            words = whole.numpy().view(np.uint64)
+            found += [int(words.sum()), int(np.bitwise_xor.reduce(words)), rest.numpy().tobytes().hex()]
+        else:
+            there += _sums_there(whole.view(torch.int64), rest)
+    found += torch.stack(there).tolist() if there else []  # waits for the device once
     return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+
+
+def _sums_there(words: Tensor, rest: Tensor) -> list[Tensor]:
+    """Sums of words and of their squares modulo 2^64, and the sum of the bytes that are left, each in its place."""
+    places = torch.arange(len(rest), device=rest.device)
+    return [words.sum(), (words * words).sum(), (rest.long() << 8 * places).sum()]

@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet.core.array_types import IntArray
 from discreet.distributed.ranks import Ranks
 from discreet.distributed.weight_units import WeightUnit, weight_units
 
 _BLOCK = 64
 
-Place = tuple[int, int, IntArray]
+Place = tuple[int, int, Tensor]
 """The first number of a part of a tensor, the one after its last, and where they are written."""
 
 
@@ -85,7 +83,7 @@ class WeightShards:
     def whole(self, own: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Tensors of the shapes of parameters, by the names of these, of which each process has its own part."""
         padded = [_padded(part, self.cuts[name].each).view(torch.uint8) for name, part in own.items()]
-        sent = torch.cat([one.cpu() for one in padded])
+        sent = torch.cat([one.to(self._ranks.device) for one in padded])
         rows = self._ranks.gathered(sent, len(sent)).view(self._ranks.size, len(sent))
         found, start = {}, 0
         for (name, part), one in zip(own.items(), padded, strict=True):
@@ -95,21 +93,25 @@ class WeightShards:
             start += len(one)
         return found
 
-    def added(self, unit: WeightUnit, fill: Callable[[str, Iterator[Place]], None] | None) -> dict[str, IntArray]:
+    def added(self, unit: WeightUnit, fill: Callable[[str, Iterator[Place]], None] | None) -> dict[str, Tensor]:
         """The part of this process of the sums over all processes, of whole numbers for each trained parameter of the
         unit. `fill` writes what this process adds to a parameter, in places of zeros; None adds nothing. A
         conversation of them all."""
         names = [name for name in unit.names if name in self.pieces]
         if not names:
             return {}
-        starts = np.cumsum([0, *(self.cuts[name].each for name in names)])
-        table = np.zeros((self._ranks.size, starts[-1]), np.int64)
+        rank, size, starts = self._ranks.rank, self._ranks.size, [0]
+        for name in names:
+            starts.append(starts[-1] + self.cuts[name].each)
+        table = torch.zeros((size, starts[-1]), dtype=torch.int64, device=self._ranks.device)
         if fill is not None:
             for name, start in zip(names, starts[:-1], strict=True):
-                parts = (self.cuts[name].part(rank) for rank in range(len(table)))
-                fill(name, ((*part, table[rank, start : start + part[1] - part[0]]) for rank, part in enumerate(parts)))
-        sums = self._ranks.added_share(torch.from_numpy(table.reshape(-1)), table.shape[1]).numpy()
-        rank, found = self._ranks.rank, {}
+                parts = (self.cuts[name].part(other) for other in range(size))
+                fill(
+                    name, ((*part, table[other, start : start + part[1] - part[0]]) for other, part in enumerate(parts))
+                )
+        sums = self._ranks.added_share(table.reshape(-1), starts[-1])
+        found = {}
         for name, start in zip(names, starts[:-1], strict=True):
             first, after = self.cuts[name].part(rank)
             found[name] = sums[start : start + after - first]

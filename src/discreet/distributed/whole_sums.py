@@ -25,8 +25,8 @@ import torch
 from torch import Tensor
 
 from discreet.clipping import BIT, Clip, Engine
-from discreet.clipping.host_memory import on_host
-from discreet.core.array_types import Array, IntArray
+from discreet.clipping.host_memory import OnDevice, on_host
+from discreet.core.array_types import Array
 from discreet.core.errors import PrivacyViolation
 from discreet.core.release import ClippedSum, Share
 from discreet.distributed.ranks import Ranks
@@ -89,14 +89,22 @@ def _bits_left(clip: Clip, largest_batch: int, error: float) -> int:
 class SumsOnGrid:
     """Base of sums in whole numbers, for replicated and for sharded weights.
 
-    `unusable`: how many numbers of chunks were not finite or did not fit the grid. They were left out, so the sum of
-    the step must not be used.
+    Chunks are rounded, and whole numbers kept, where they are: on the processor or on a graphics card.
     """
 
     def __init__(self, grid: FineGrid) -> None:
-        self.unusable = 0
+        self._unusable, self._unusable_there = 0, list[Tensor]()
         self._grid = grid
         self._handed_over = False
+
+    @property
+    def unusable(self) -> int:
+        """How many numbers of chunks were not finite or did not fit the grid. They were left out, so the sum of the
+        step must not be used."""
+        if self._unusable_there:
+            self._unusable += int(torch.stack(self._unusable_there).sum())
+            self._unusable_there = []
+        return self._unusable
 
     @property
     def public(self) -> list[float]:
@@ -124,24 +132,35 @@ class SumsOnGrid:
             raise PrivacyViolation("the sum of a batch was asked for twice")
         self._handed_over = True
 
-    def _multiples(self, values: Tensor, into: IntArray) -> None:
-        """Add a chunk's clipped sum to whole numbers, rounded to the fine grid."""
-        flat = np.ascontiguousarray(values.detach().cpu().numpy()).reshape(-1)
-        if flat.dtype != np.float32:
-            flat = flat.astype(np.float64, copy=False)
-        self.unusable += compiled().add_multiples(flat, into, self._grid.fine, 2.0**_BITS)
+    def _multiples(self, values: Tensor, into: Tensor) -> None:
+        """Add a chunk's clipped sum to whole numbers, rounded to the fine grid, where these lie."""
+        flat = values.detach().reshape(-1).to(into.device)
+        if into.device.type == "cpu":
+            found = np.ascontiguousarray(flat.numpy())
+            if found.dtype != np.float32:
+                found = found.astype(np.float64, copy=False)
+            self._unusable += compiled().add_multiples(found, into.numpy(), self._grid.fine, 2.0**_BITS)
+        else:
+            self._multiples_there(flat, into)
 
     def _multiples_there(self, values: Tensor, into: Tensor) -> None:
-        """The same on a graphics card, bit for bit."""
-        units = (values.double() / self._grid.fine).round_()
-        fits = units.abs() < 2.0**_BITS  # not so for NaN
-        into += torch.where(fits, units, 0.0).long()
-        self.unusable += int((~fits).sum())
+        """The same on a graphics card, bit for bit, without waiting for it.
 
-    def _folded(self, own: IntArray) -> Array:
-        """The sum of all processes on the grid of the step, in the memory of its multiples."""
-        compiled().folded(own, self._grid.fold, self._grid.grid)
-        return own.view(np.float64)  # exact below 2^52 steps of the grid; the mechanism refuses more
+        Numbers in single precision stay so: to multiply them by a power of two is exact, unless they are too large to
+        fit or round to zero, and so is the nearest whole number.
+        """
+        exact = values.dtype == torch.float32 and 2.0**-60 < self._grid.fine < 2.0**60
+        units = ((values if exact else values.double()) * (1 / self._grid.fine)).round_()
+        wrong = ~(units.abs() < 2.0**_BITS)  # also NaN
+        into += units.masked_fill_(wrong, 0.0).long()
+        self._unusable_there.append(wrong.sum())
+
+    def _folded(self, own: Tensor) -> Array:
+        """The sum of all processes on the grid of the step, on the host, in the memory of its multiples if these lie
+        there."""
+        multiples = on_host(own).numpy()
+        compiled().folded(multiples, self._grid.fold, self._grid.grid)
+        return multiples.view(np.float64)  # exact below 2^52 steps of the grid; the mechanism refuses more
 
 
 class WholeSums(SumsOnGrid):
@@ -152,7 +171,7 @@ class WholeSums(SumsOnGrid):
         super().__init__(grid)
         self._ranks = ranks
         self._each = -(-self.size // ranks.size)
-        self._total = torch.zeros(self._each * ranks.size, dtype=torch.int64)
+        self._total: Tensor | None = None  # until the first chunk
         self._places: dict[str, slice] = {}
         start = 0
         for name, shape in grid.shapes.items():
@@ -160,40 +179,41 @@ class WholeSums(SumsOnGrid):
             start += math.prod(shape)
 
     def add(self, sums: Mapping[str, Tensor]) -> None:
-        """Add the clipped sums of one chunk, rounded to the fine grid, on the device of the chunk."""
+        """Add the clipped sums of one chunk, rounded to the fine grid, on the device of the first chunk."""
         if self._handed_over:
             raise PrivacyViolation("a chunk was added to the sum of a batch after it was handed over")
         for name, place in self._places.items():
-            values = sums[name].detach()
-            if self._total.device.type == "cpu" and values.device.type != "cpu":
-                self._total = self._total.to(values.device)
-            if self._total.device.type == "cpu":
-                self._multiples(values, self._total[place].numpy())
-            else:
-                self._multiples_there(values.reshape(-1).to(self._total.device), self._total[place])
+            if self._total is None:
+                self._total = self._zeros(sums[name].device)
+            self._multiples(sums[name], self._total[place])
 
     def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
         """The share of this process in the sum over all, on the grid, with the sensitivity of the whole. It can be
         taken once. All processes exchange their sums here."""
         self._hand_over()
         sensitivity = self.sensitivity(engine, clip, largest_batch)
-        share = self._ranks.added_share(on_host(self._total), self._each).numpy()
-        self._total = torch.zeros(0, dtype=torch.int64)
+        own, self._total = self._total, None
+        share = self._ranks.added_share(self._zeros(self._ranks.device) if own is None else own, self._each)
+        del own
         start = min(self._ranks.rank * self._each, self.size)
         values = self._folded(share[: min(self._each, self.size - start)])
         parts = ((start, start + len(values)),)
         return ClippedSum({SHARE: values}, sensitivity, self._grid.grid, Share(parts, self.size, self._handed_out))
 
-    def _handed_out(self, share: Array) -> dict[str, Array]:
+    def _handed_out(self, share: Array) -> Mapping[str, Array]:
         """The shares of all processes, put together: every tensor whole."""
         padded = share
         if len(share) < self._each:
             padded = np.zeros(self._each, share.dtype)
             padded[: len(share)] = share
-        whole = self._ranks.gathered(torch.from_numpy(padded), self._each).numpy()
-        if np.isnan(whole[:: self._each]).any():
+        whole = self._ranks.gathered(torch.from_numpy(padded), self._each)
+        if bool(whole[:: self._each].isnan().any()):
             raise PrivacyViolation(NOT_ON_GRID)
-        return {name: whole[place].reshape(self._grid.shapes[name]) for name, place in self._places.items()}
+        parts = {name: whole[place].view(self._grid.shapes[name]) for name, place in self._places.items()}
+        return {name: one.numpy() for name, one in parts.items()} if whole.device.type == "cpu" else OnDevice(parts)
+
+    def _zeros(self, device: torch.device) -> Tensor:
+        return torch.zeros(self._each * self._ranks.size, dtype=torch.int64, device=device)
 
 
 def shapes_of(parameters: Mapping[str, Tensor], clip: Clip) -> dict[str, tuple[int, ...]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.host_memory import beside
+from discreet.clipping.host_memory import OnDevice, beside
 from discreet.core.array_types import Array
 from discreet.core.release import Release
 from discreet.mechanism import divide
@@ -25,7 +27,7 @@ def apply(
     """
     try:
         for name, parameter in parameters.items():
-            mean = _mean(release.tensors[name], divisor, parameter)
+            mean = _mean(release.tensors, name, divisor, parameter)
             parameter.grad = mean if public is None else public.joined(name, mean)
         optimizer.step()
     finally:
@@ -33,8 +35,12 @@ def apply(
             parameter.grad = None
 
 
-def _mean(noisy: Array, divisor: float, parameter: nn.Parameter) -> Tensor:
-    """`noisy / divisor`, computed in float64, in the type and on the device of the parameter."""
+def _mean(tensors: Mapping[str, Array], name: str, divisor: float, parameter: nn.Parameter) -> Tensor:
+    """A noisy sum over `divisor`, computed in float64, in the type and on the device of the parameter. Means that lie
+    on a device already stay there."""
+    if isinstance(tensors, OnDevice) and divisor == 1.0:
+        return tensors.there[name].to(dtype=parameter.dtype, device=parameter.device)
+    noisy = tensors[name]
     if parameter.dtype == torch.float32:  # division and rounding in one pass
         mean = beside(parameter.device, noisy.shape, torch.float32)
         divide(noisy, divisor, mean.numpy())

@@ -42,7 +42,7 @@ def facts_of(recipe: Recipe, processes: int, card: str) -> dict[str, Any]:
         "plain_sent": steps["fast"].plain_sent,
         "step_seconds": {name: one.private_seconds for name, one in steps.items()},
         "over_plain": {name: one.ratio for name, one in steps.items()},
-        "over_plain_by_collectives": {name: one.by_collectives / one.plain_seconds for name, one in steps.items()},
+        "over_plain_by_messages": {name: (one.by_messages or 0) / one.plain_seconds for name, one in steps.items()},
         "wall_seconds": {name: one.private_seconds * plan.charges for name, one in steps.items()},
     }
 
@@ -57,8 +57,8 @@ def lines(facts: dict[str, Any]) -> list[str]:
             f"plain training; {wall_time.in_words(facts['wall_seconds'][name])} in all"
             for name in facts["step_seconds"]
         ),
-        "  sums go from host to host by gloo, to one process after the other; by collectives of the cards, as plain "
-        f"gradients go, it would be {_both(facts['over_plain_by_collectives'])} of plain training",
+        "  sums go by collectives of the cards (not run on several yet) where each process has one and NCCL; from host "
+        f"to host, by gloo, it would be {_both(facts['over_plain_by_messages'])} of plain training",
         f"  a card sends {_bytes(facts['sent'])} a step (plain training: {_bytes(facts['plain_sent'])})",
     ]
 

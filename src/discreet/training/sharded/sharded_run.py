@@ -105,10 +105,11 @@ class ShardedRun:
         options: EngineOptions,
         criterion: Criterion,
     ) -> tuple[Run, Checked]:
-        """Share out the weights; return the run with what works on shares, and what was checked without the copies of
-        the model. A random unit must have the same clipped gradient as before; `UnsupportedModel` in all processes if
-        not. Both as they are unless the run is sharded."""
+        """Agree on how sums travel, and share out the weights; return the run with what works on shares, and what was
+        checked without the copies of the model. A random unit must have the same clipped gradient as before;
+        `UnsupportedModel` in all processes if not. Both as they are unless the run is sharded."""
         team, unit = self._team, checked.unit
+        team.carry(run.parameters)
         if not team.sharded:
             return run, checked
         wanted = team.together("a try of a random unit", run.probe.repeat)

@@ -1,0 +1,1 @@
+"""What connects processes: the groups of torch.distributed, and how sums travel in them."""

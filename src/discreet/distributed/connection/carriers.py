@@ -1,0 +1,172 @@
+"""How sums and shares of them travel between processes: by messages, or by collectives. Whole numbers are added, so the
+bits are the same.
+
+*Messages* go by gloo, from the memory of the host. *Collectives* are the reduce-scatter and the all-gather of what
+torch.distributed has for a kind of device (`BACKENDS`: NCCL for graphics cards), between the memories of the devices.
+Facts, charges and errors go by gloo either way.
+
+**A process that fails before a collective** would leave the others in it, where no error reaches them. So a barrier of
+gloo goes beside each collective, and is waited for first. If a process has ended or left the others, its connections
+are closed, and the barrier fails in all of them. What remains is a failure within the collective itself, which ends by
+the timeout of the run.
+
+**Nothing is used that was not written.** The memory of a result begins with numbers that no sum and no mean has, so
+that a collective that wrote nothing is found by the checks that follow every exchange.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from discreet.clipping.host_memory import on_host
+
+_MOMENT = timedelta(seconds=1)
+"""For what has ended already."""
+
+_NO_SUM = -(2**63)
+"""Whole numbers that are added stay below 2^62."""
+
+
+class Carrier(Protocol):
+    """A way in which sums travel. `device`: where shares come to lie."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def added_share(self, whole: Tensor, each: int) -> Tensor:
+        """The sum over processes of whole numbers, int64 of shape (size x each,): numbers rank x each to (rank + 1) x
+        each of it."""
+
+    def gathered(self, share: Tensor, each: int) -> Tensor:
+        """The shares of all processes, of `each` numbers, one after the other; shape (size x each,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages of gloo between hosts. Each process sends every other one what that one keeps.
+
+    gloo's reduce-scatter (torch 2.13) is an all-reduce of a copy, which sends twice as much and takes five times the
+    memory.
+    """
+
+    group: Any
+    rank: int
+    size: int
+    device = torch.device("cpu")
+
+    def added_share(self, whole: Tensor, each: int) -> Tensor:
+        """See `Carrier`."""
+        rows = on_host(whole).view(self.size, each)
+        share, other = rows[self.rank].clone(), torch.empty(each, dtype=torch.int64)
+        for distance in range(1, self.size):
+            to, source = (self.rank + distance) % self.size, (self.rank - distance) % self.size
+            swap(self.group, rows[to], to, other, source)
+            share += other
+        return share
+
+    def gathered(self, share: Tensor, each: int) -> Tensor:
+        """See `Carrier`."""
+        whole = torch.empty(each * self.size, dtype=share.dtype)
+        dist.all_gather_into_tensor(whole, on_host(share).contiguous(), group=self.group)
+        return whole
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What torch.distributed has for a kind of device.
+
+    `place`: names a device among those of all machines; None if the backend cannot be used on it. `ended`: whether a
+    collective that was waited for has ended, as the wait of some backends only tells the device to wait.
+    """
+
+    name: str
+    place: Callable[[torch.device], str | None]
+    ended: Callable[[Any], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Collectives:
+    """Collectives of `group`, whose backend adds up on `device`. `beside`: a group of gloo, for barriers."""
+
+    group: Any
+    beside: Any
+    backend: Backend
+    device: torch.device
+    size: int
+    timeout: timedelta
+
+    def added_share(self, whole: Tensor, each: int) -> Tensor:
+        """See `Carrier`."""
+        given = whole.to(self.device)
+        share = torch.full((each,), _NO_SUM, dtype=torch.int64, device=self.device)
+        self._run(lambda: dist.reduce_scatter_tensor(share, given, group=self.group, async_op=True))
+        return share
+
+    def gathered(self, share: Tensor, each: int) -> Tensor:
+        """See `Carrier`. What is not written is NaN in every type of weights: all bits are set."""
+        given = share.to(self.device).contiguous()
+        filled = torch.full((self.size * each * given.element_size(),), 255, dtype=torch.uint8, device=self.device)
+        whole = filled.view(given.dtype)
+        self._run(lambda: dist.all_gather_into_tensor(whole, given, group=self.group, async_op=True))
+        return whole
+
+    def _run(self, begin: Callable[[], Any]) -> None:
+        """Take part in a collective, and wait for its end. `RuntimeError` if it fails."""
+        barrier = dist.barrier(group=self.beside, async_op=True)
+        work = begin()
+        barrier.wait()
+        work.wait()
+        latest = time.monotonic() + self.timeout.total_seconds()
+        while not self.backend.ended(work):
+            if time.monotonic() > latest:
+                raise RuntimeError(f"a collective did not end within {self.timeout.total_seconds():.0f} s")
+            time.sleep(0)
+        work.wait(_MOMENT)  # raises what went wrong
+
+
+def _card(device: torch.device) -> str | None:
+    """The name of a card, if torch was built with NCCL. Two processes cannot share one."""
+    return str(torch.cuda.get_device_properties(device).uuid) if dist.is_nccl_available() else None
+
+
+BACKENDS: dict[str, Backend] = {"cuda": Backend("nccl", _card, lambda work: bool(work.is_completed()))}
+"""The kinds of devices between which sums go by collectives; those of all others go by messages."""
+
+
+def own_place(device: torch.device) -> list[str] | None:
+    """What a process tells the others of its device: the backend and the device's name; None if it needs messages."""
+    backend = BACKENDS.get(device.type)
+    place = None if backend is None else backend.place(device)
+    return None if backend is None or place is None else [backend.name, place]
+
+
+def by_collectives(told: Sequence[Sequence[str] | None]) -> bool:
+    """Whether sums go by collectives, of what all processes tell: one backend, and a device for each alone."""
+    known = [one for one in told if one is not None]
+    return len(known) == len(told) == len({place for _, place in known}) and len({name for name, _ in known}) == 1
+
+
+def adds_exactly(carrier: Carrier, rank: int, size: int) -> bool:
+    """Whether this process gets the right share of a known sum, and the right shares of all, in numbers of 61 bits."""
+    places = torch.arange(2 * size)
+    signs = 1 - 2 * (places % 2)
+    sums = signs * (size * (2**61 // size - places) - size * (size - 1) // 2)
+    share = carrier.added_share(signs * (2**61 // size - places - rank), 2)
+    whole = carrier.gathered(share, 2)
+    return torch.equal(share.cpu(), sums[2 * rank : 2 * rank + 2]) and torch.equal(whole.cpu(), sums)
+
+
+def swap(group: Any, sent: Tensor, to: int, found: Tensor, source: int) -> None:
+    """Send a tensor to one process while another one's comes."""
+    sending = dist.isend(sent, to, group=group)
+    dist.recv(found, source, group=group)
+    assert sending is not None  # this process is in the group
+    sending.wait()

@@ -1,0 +1,164 @@
+"""Sums that travel by collectives: the bits of sums that travel by messages, and nothing released if one fails.
+
+On cards they are those of NCCL (tests/cards). Here gloo's take their place, between processors, on the same way through
+the library.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import sharded_runs
+import shared_runs
+import torch
+from forked import forked, started
+from hypothesis import given
+from problems import linear
+from torch import nn
+
+from discreet.clipping.host_memory import OnDevice
+from discreet.core.events import Gaussian
+from discreet.core.release import Receipt, Release
+from discreet.distributed.connection.carriers import BACKENDS, by_collectives, own_place
+from discreet.distributed.team import _sums_there
+from discreet.distributed.whole_sums import FineGrid, SumsOnGrid
+from discreet.training.apply import apply
+
+RUNS: Mapping[str, tuple[Any, str, tuple[str, ...]]] = {
+    "replicate": (shared_runs, "shared_runs.py", ("vmap, exact noise", "adaptive clipping", "metrics")),
+    "fully": (sharded_runs, "sharded_runs.py", ("bookkeeping, Adam", "bfloat16", "rows that fail")),
+}
+GONE = "has ended or does not answer"
+MET: dict[str, tuple[str, int]] = {
+    "a_sum_that_is_rounded": ("collectives of gloo do not add whole numbers exactly. Nothing was charged", 0),
+    "a_sum_that_is_not_written": ("not on its grid; nothing was released", 2),
+    "means_that_are_not_written": ("not on its grid; nothing was released", 2),
+    "a_process_that_is_gone_before_the_sum": (GONE, 2),
+    "a_process_that_is_gone_in_a_pass": (GONE, 2),
+    "a_failure_before_the_sum": (GONE, 2),
+    "a_collective_that_does_not_end": (GONE, 2),
+}
+"""What processes say, and how many steps were released before."""
+
+OWN = {
+    "a_process_that_is_gone_before_the_sum": "gone",
+    "a_process_that_is_gone_in_a_pass": "gone",
+    "a_failure_before_the_sum": "KeyError",
+}
+"""The error of the second process, where it is its own."""
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], str]:
+    """What one process releases in a case."""
+
+    def found(shard: str, name: str) -> str:
+        runs, _, _ = RUNS[shard]
+        shared = {"shard": "replicate", "lanes": runs.LANES}
+        digest: str = runs.digest_of(runs.CASES[name], tmp_path_factory.mktemp("alone") / "run", shared)[0]
+        return digest
+
+    return cache(found)
+
+
+def check(alone: Callable[[str, str], str], shard: str, processes: int, folder: Path, names: tuple[str, ...]) -> None:
+    _, program, _ = RUNS[shard]
+    (line,) = forked(processes, "by_collectives.py", program, str(folder), *names).splitlines()
+    assert json.loads(line) == {name: alone(shard, name) for name in names}
+
+
+@pytest.mark.parametrize("shard", RUNS)
+def test_two_processes_release_what_one_does(tmp_path: Path, alone: Callable[[str, str], str], shard: str) -> None:
+    check(alone, shard, 2, tmp_path, RUNS[shard][2][:1])
+
+
+@pytest.mark.parametrize("processes", [2, 3, 4])
+@pytest.mark.parametrize("shard", RUNS)
+def test_so_do_three_and_four_in_other_ways_to_train(
+    tmp_path: Path, alone: Callable[[str, str], str], shard: str, processes: int
+) -> None:
+    check(alone, shard, processes, tmp_path, RUNS[shard][2])
+
+
+@pytest.mark.parametrize("name", MET)
+def test_what_goes_wrong_ends_the_step_in_all(tmp_path: Path, name: str) -> None:
+    """Long before the 60 seconds for which processes wait for each other."""
+    began = time.monotonic()
+    started(2, "collective_mistakes.py", str(tmp_path), name, timeout=50)
+    assert time.monotonic() - began < 40
+    said, released = MET[name]
+    for rank in range(2):
+        kind, words, count = json.loads((tmp_path / f"{name}.{rank}").read_text())
+        if rank == 1 and name in OWN:
+            assert kind == OWN[name]
+            continue
+        assert re.search(said, words), (rank, kind, words)
+        assert count == released
+        assert "a private row" not in words
+
+
+def test_who_has_a_device_alone_uses_collectives() -> None:
+    assert own_place(torch.device("cpu")) is None  # messages, unless a test says otherwise
+    assert list(BACKENDS) == ["cuda"]
+    assert by_collectives([["nccl", "a"], ["nccl", "b"]])
+    assert not by_collectives([["nccl", "a"], ["nccl", "a"]])  # two processes on one card
+    assert not by_collectives([["nccl", "a"], None])
+    assert not by_collectives([["nccl", "a"], ["gloo", "b"]])
+    assert not by_collectives([None, None])
+
+
+GRID = FineGrid({"w": (64,)}, 2.0**-30, 8, 9, 1.0)
+ODD = [0.0, -0.0, np.nan, np.inf, -np.inf, 1e-45, 2.0**22.5, 2.0**23, 2.0**40, -(2.0**63), 3e38]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("grid", [2.0**-130, 2.0**-30, 0.5, 2.0**70])
+@given(seed=st.integers(0, 2**20))
+def test_chunks_are_rounded_on_a_card_as_on_the_processor(seed: int, grid: float, dtype: torch.dtype) -> None:
+    """By torch's operators, bit for bit what compiled loops do; halves, numbers that do not fit and NaN among them."""
+    drawn = np.random.default_rng(seed)
+    fine = replace(GRID, grid=grid).fine
+    values = np.ldexp(drawn.standard_normal(64), drawn.integers(-30, 66, 64)) * fine
+    values[:20] = (drawn.integers(-(2**20), 2**20, 20) + 0.5) * fine
+    values[20 : 20 + len(ODD)] = ODD
+    given = torch.from_numpy(values).to(dtype)
+    here, there = SumsOnGrid(replace(GRID, grid=grid)), SumsOnGrid(replace(GRID, grid=grid))
+    found, wanted = torch.arange(64), torch.arange(64)
+    for _ in range(2):
+        here._multiples(given, wanted)
+        there._multiples_there(given, found)
+    assert torch.equal(found, wanted)
+    assert here.unusable == there.unusable > 0
+
+
+@given(st.integers(0, 2**20), st.integers(0, 42), st.integers(0, 7))
+def test_one_other_bit_is_seen_in_weights_on_a_card(seed: int, byte: int, bit: int) -> None:
+    content = torch.randint(256, (43,), dtype=torch.uint8, generator=torch.Generator().manual_seed(seed))
+    other = content.clone()
+    other[byte] ^= 1 << bit
+
+    def sums(one: torch.Tensor) -> list[int]:
+        return torch.stack(_sums_there(one[:40].view(torch.int64), one[40:])).tolist()
+
+    assert sums(content) == sums(content.clone()) != sums(other)
+
+
+def test_means_on_a_device_reach_the_optimizer_as_they_are() -> None:
+    receipt, stepped = Receipt("r", 0, 0, Gaussian(1.0)), []
+    held = {name: torch.randn(one.shape) for name, one in linear().named_parameters()}
+    for tensors, divisor in ((OnDevice(held), 1.0), ({name: one.numpy() for name, one in held.items()}, 1.0)):
+        model = linear()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        apply(Release(tensors, receipt.event, receipt), dict(model.named_parameters()), optimizer, divisor)
+        stepped.append(nn.utils.parameters_to_vector(model.parameters()))
+    assert torch.equal(*stepped)
+    assert not torch.equal(stepped[0], nn.utils.parameters_to_vector(linear().parameters()))
+    assert {name: one.tolist() for name, one in OnDevice(held).items()} == {n: one.tolist() for n, one in held.items()}

@@ -1,0 +1,28 @@
+"""Programs whose sums travel by collectives, without a card: gloo has them between processors, too.
+
+torchrun --nproc-per-node 2 by_collectives.py PROGRAM ARGUMENT...      a program of this folder
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+from discreet.distributed.connection.carriers import BACKENDS, Backend, Collectives
+from discreet.distributed.connection.process_groups import GROUPS
+
+BETWEEN_PROCESSORS = Backend("gloo", lambda _: str(os.getpid()), lambda _: True)
+"""Each process counts as a device of its own; gloo's collectives have ended when they were waited for."""
+
+
+def main(program: str, arguments: list[str]) -> None:
+    BACKENDS["cpu"] = BETWEEN_PROCESSORS
+    sys.argv = [program, *arguments]
+    runpy.run_path(str(Path(__file__).with_name(program)), run_name="__main__")
+    assert isinstance(GROUPS.carrier, Collectives)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
