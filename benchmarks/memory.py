@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 from contestants import Ours, Setting, plain
+from given_out import most_given_out
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip
@@ -15,11 +16,12 @@ from discreet.clipping import ENGINES, Clip
 STEPS = 4
 
 
-def peak(who: str, setting: Setting) -> int:
-    """MiB that a few steps need at most, above what the process holds before them.
+def peak(who: str, setting: Setting) -> tuple[int, int]:
+    """MiB that a few steps need at most, above what the process holds before them; and how much of it is in use, while
+    the rest is holes that the allocator keeps between blocks.
 
     On processors: of the resident set, where the compilers that a process loads once have run before, and freed memory
-    was given back. On a GPU: of what torch allocated there.
+    was given back. On a GPU: of what torch allocated there, all of it in use.
     """
     _load_compilers()
     function = Ours(setting).step if who == "private" else plain(setting)
@@ -29,13 +31,18 @@ def peak(who: str, setting: Setting) -> int:
         before = torch.cuda.memory_allocated()
         for _ in range(STEPS):
             function()
-        return round((torch.cuda.max_memory_allocated() - before) / 2**20)
+        on_card = round((torch.cuda.max_memory_allocated() - before) / 2**20)
+        return on_card, on_card
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
     start = _kibibytes("VmRSS")
-    for _ in range(STEPS):
-        function()
-    return round((_kibibytes("VmHWM") - start) / 1024)
+
+    def several() -> None:
+        for _ in range(STEPS):
+            function()
+
+    in_use = most_given_out(several)
+    return round((_kibibytes("VmHWM") - start) / 1024), round(in_use)
 
 
 class _Words(nn.Module):

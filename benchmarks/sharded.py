@@ -19,7 +19,6 @@ the run leave a heap of more than a gigabyte of free blocks, and steps touch new
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import platform
 import tempfile
@@ -28,13 +27,13 @@ import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from threading import Event, Thread
 
 import numpy as np
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from contestants import MULTIPLIER, NORM
+from given_out import most_given_out
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
@@ -171,20 +170,14 @@ def memory(name: str, rows: int, steps: int, ranks: Ranks, shard: str | None) ->
     for _ in range(WARM):
         step()
     gc.collect()
-    before, rest, most, done = _given_out(), _tensors(), [0.0], Event()
+    rest = _tensors()
 
-    def look() -> None:
-        while not done.wait(0.0005):
-            most[0] = max(most[0], _given_out())
+    def several() -> None:
+        for _ in range(steps):
+            step()
 
-    looking = Thread(target=look)
-    looking.start()
-    for _ in range(steps):
-        step()
-    done.set()
-    looking.join()
+    within = rest + most_given_out(several)
     weights = sum(one.numel() for one in made(name)[0].parameters()) * 4 / 2**20
-    within = rest + most[0] - before
     return f"| {name} | {ranks.size} | {shard or 'whole'} | {within:.0f} | {rest:.0f} | {weights:.0f} |"
 
 
@@ -197,23 +190,6 @@ def _tensors() -> float:
         elif type(one) is np.ndarray and one.base is None:
             found[one.ctypes.data] = one.nbytes
     return sum(found.values()) / 2**20
-
-
-class _Mallinfo(ctypes.Structure):
-    """What mallinfo2(3) returns."""
-
-    _fields_ = [
-        *((name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd")),
-        *((name, ctypes.c_size_t) for name in ("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")),
-    ]
-
-
-def _given_out() -> float:
-    """What the allocator has given out, in megabytes."""
-    mallinfo2 = ctypes.CDLL(None).mallinfo2
-    mallinfo2.restype = _Mallinfo
-    found = mallinfo2()
-    return float(found.uordblks + found.hblkhd) / 2**20
 
 
 def main() -> None:

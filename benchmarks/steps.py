@@ -137,14 +137,16 @@ def show(name: str, rows: list[Row]) -> None:
 
 def show_memory(settings: list[Setting], threads: int) -> None:
     """Print a table on memory; each case runs in a process of its own."""
-    print("| workload | plain MiB | private MiB | ratio |\n|---|---|---|---|")
+    print("| workload | resident MiB, plain | private | ratio | in use MiB, plain | private | ratio |")
+    print("|---|---|---|---|---|---|---|")
     for setting in settings:
         found = {}
         for who in ("plain", "private"):
             command = [sys.executable, __file__, "--threads", str(threads), "--peak", who, json.dumps(asdict(setting))]
-            found[who] = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        ratio = found["private"] / max(found["plain"], 1)
-        print(f"| {setting.name} | {found['plain']:.0f} | {found['private']:.0f} | {ratio:.2f} |", flush=True)
+            found[who] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        pairs = zip(found["plain"], found["private"], strict=True)
+        cells = [f"{plain} | {private} | {private / max(plain, 1):.2f}" for plain, private in pairs]
+        print(f"| {setting.name} | {' | '.join(cells)} |", flush=True)
 
 
 def arguments() -> argparse.Namespace:
@@ -173,7 +175,7 @@ def main() -> None:
         sys.path.append(str(options.fastdp))
     warnings.filterwarnings("ignore")
     if options.peak:
-        print(peak(options.peak[0], Setting(**json.loads(options.peak[1]))))
+        print(json.dumps(peak(options.peak[0], Setting(**json.loads(options.peak[1])))))
         return
     base = Setting("", options.batch, options.device, options.autocast, options.compile, options.tiny)
     settings = [replace(base, name=name) for name in options.names]
