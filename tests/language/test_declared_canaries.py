@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 import torch
 from broken_noise import released
-from digit_texts import encode, rows_of
-from language_families import inner_model, on_rows
+from digit_texts import encode, fields_of, rows_of
+from language_families import inner_model, on_rows, transformers, with_lora
 
 import discreet
 from discreet.certificate.declared_canaries import DeclaredCanaries, canaries_fault
 from discreet.certificate.described import Exposed, OfTexts
 from discreet.certificate.model_spec import of_module
 from discreet.core.errors import InputError
+from discreet.integrations.huggingface import PrivateTrainer, publish_adapters
 from discreet.language import TASKS, Canaries, exposures
 from discreet.ledger import QUERIES, Entry
 from discreet.plan import Metric
@@ -227,6 +228,30 @@ def test_a_run_is_gone_on_with_by_the_same_ones(other: Canaries | None, tmp_path
     ):
         pass
     assert training(tmp_path / "run", 60, resume=True).run(progress=False).canaries == MADE_UP.declared.as_dict()
+
+
+@pytest.mark.parametrize("evaluated", [False, True])
+def test_a_trainer_declares_them_and_adapters_show_them(evaluated: bool, tmp_path: Path) -> None:
+    """The rows to evaluate on stay declared beside them."""
+    pytest.importorskip("peft", reason="peft is not installed; it is in the extra hf")
+    rows = fields_of([*MADE_UP.inserted, *(f"{place:05}" for place in range(35))])
+    trainer = PrivateTrainer(
+        model=with_lora(inner_model("GPT-2", "causal-lm"), TASKS["causal-lm"]),
+        args=transformers.TrainingArguments(output_dir=str(tmp_path / "hf"), report_to=[], use_cpu=True),
+        train_dataset=rows,
+        eval_dataset=fields_of(["90001", "90002"]) if evaluated else None,
+        plan=discreet.Plan.poisson(population=40, batch=20, steps=2, clip_norm=1.0, delta=1e-3, noise_multiplier=4.0),
+        options={"run": tmp_path / "run", "public": discreet.PublicData(canaries=MADE_UP.declared)},
+    )
+    trained = trainer.train()
+    assert trained.canaries == MADE_UP.declared.as_dict()
+    assert bool(trained.evaluations) is evaluated
+    model: Any = trained.model
+    with pytest.raises(InputError, match="canaries"):
+        publish_adapters(trained, tmp_path / "out", base="tiny")
+    publish_adapters(trained, tmp_path / "out", base="tiny", canaries=exposures(model, MADE_UP, encode))
+    assert discreet.verify(tmp_path / "out").accepted
+    assert "canaries: 5 of the units" in standalone.check(tmp_path / "out", None, strictly=True)
 
 
 def known(folder: Path, *, noise: bool) -> int:

@@ -9,10 +9,14 @@ from torch import Tensor
 from discreet.language import TransformersRows
 
 
-def rows_of(texts: Sequence[str]) -> TransformersRows:
-    """Digits as tokens, behind a first token."""
+def fields_of(texts: Sequence[str]) -> list[dict[str, list[int]]]:
+    """Digits as tokens, behind a first token, as a tokenizer gives them."""
     tokens = [[1, *(2 + int(digit) for digit in text)] for text in texts]
-    return TransformersRows([{"input_ids": one, "attention_mask": [1] * len(one)} for one in tokens], "causal-lm")
+    return [{"input_ids": one, "attention_mask": [1] * len(one)} for one in tokens]
+
+
+def rows_of(texts: Sequence[str]) -> TransformersRows:
+    return TransformersRows(fields_of(texts), "causal-lm")
 
 
 def encode(texts: Sequence[str]) -> tuple[Tensor, Tensor]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save
 
-from discreet.certificate.described import About, OfTexts
+from discreet.certificate.described import About, Exposed, OfTexts
 from discreet.certificate.model_spec import ModelSpec, of_module
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
@@ -32,12 +33,14 @@ def publish_adapters(
     base: str | None = None,
     revision: str | None = None,
     spec: ModelSpec | None = None,
+    canaries: Sequence[Exposed] = (),
 ) -> Guarantee:
     """Publish what `discreet.publish` does, of the adapters alone, with the two files from which
     `PeftModel.from_pretrained(base_model, folder)` loads them.
 
     `base`: the public name of the model below them, which the certificate states with its hash; by default the last
-    part of the name or folder that it was loaded from. `revision`: which version of it.
+    part of the name or folder that it was loaded from. `revision`: which version of it. `canaries`: what
+    `discreet.language.exposures` says of those that were declared.
 
     Before anything is written it is checked that exactly the trainable weights moved, and that the file holds what was
     trained, tensor by tensor: `PrivacyViolation`.
@@ -54,7 +57,9 @@ def publish_adapters(
     adapters = Adapters(name, revision, _config(inner, name, revision), _weights(inner))
     spec = spec or of_module(model)
     about = (spec.about or About()).model_copy(update={"base_model": name})
-    spec = replace(spec, about=about, language=spec.language or OfTexts(task=model.task.name))
+    language = spec.language or OfTexts(task=model.task.name)
+    shown = tuple(canaries) or language.canaries
+    spec = replace(spec, about=about, language=language.model_copy(update={"canaries": shown}))
     return publish(trained, folder, spec, adapters)
 
 

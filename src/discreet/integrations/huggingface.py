@@ -40,7 +40,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
     - `task`: by default what the class of the model is for. `length`, `label_length`: the public lengths of rows
       (`TransformersRows`). `columns`: the inputs of the model; by default those of the task, and `token_type_ids` where
       the data set has a column of that name. `reduction`: of the loss over the tokens of a row.
-    - `told`: callbacks. `options` go to `Training` (`run`, `engine`, `units`, ...).
+    - `told`: callbacks. `options` go to `Training` (`run`, `engine`, `units`, `public`, ...).
 
     After the first step it is checked that exactly the trainable weights moved. After `train`, `trained` is what
     `publish` and `publish_adapters` take, and `model` is the published one.
@@ -89,12 +89,9 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         optimizer = kind(private, **settings)
         scheduler = self.create_scheduler(self._plan.charges, optimizer)
         public = None if self.eval_dataset is None else self._rows(self.eval_dataset).tensors()
-        options: dict[str, Any] = {
-            "public": PublicData(test=public),
-            "shard": "replicate" if launched() else None,
-            "scheduler": scheduler,
-        }
-        options |= self._options
+        options: dict[str, Any] = {"shard": "replicate" if launched() else None, "scheduler": scheduler} | self._options
+        declared = PublicData.of(options.get("public"))
+        options["public"] = declared if declared.test is not None else replace(declared, test=public)
         if self.args.bf16:
             engine = options.get("engine", EngineOptions())
             engine = EngineOptions(engine) if isinstance(engine, str) else engine
