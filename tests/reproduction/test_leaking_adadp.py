@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -15,8 +16,11 @@ from discreet.methods.adadp_as_published import Printed
 from discreet.plan.pydantic_base import validate
 from discreet.recipes import Recipe
 from discreet.recipes.models.models import mlp
+from discreet_papers.experiment import read_experiment
 from discreet_papers.measure import leaking_adadp as loop
 from discreet_papers.measure.leaking_adadp import Leaking, Network, Released, _Training, clipped_sums, components
+from discreet_papers.measure.store import Store
+from discreet_papers.parts.trained.leaking_adadp import LeakingADADPPart
 
 RESULTS = Path(__file__).parents[2] / "recipes" / "results"
 
@@ -147,3 +151,21 @@ def test_no_recipe_reaches_the_leak() -> None:
     for geometry in ({"name": "adadp", "squares": "mean"}, {"name": "leaking_adadp"}, {"name": "adadp_as_published"}):
         with pytest.raises(InputError):
             validate(Recipe, recipe | {"geometry": geometry}, "recipe").build_geometry(mlp(784, 10, [4]))
+
+
+def test_results_are_accuracies_alone_and_rates_the_best_of_those_held_out() -> None:
+    """Nothing that was measured in the open has an epsilon, and no rate was chosen by the test images."""
+    store = Store(RESULTS, "adadp-leak", "full")
+    assert store.cells
+    for one in store.cells:
+        assert set(one.result) == {"accuracy"}
+        assert not {"epsilon", "delta"} & set(json.dumps(one.facts).replace('"', " ").split())
+    checked = 0
+    for part in read_experiment("adadp-leak", "full").parts:
+        assert isinstance(part, LeakingADADPPart)
+        for run in part.runs:
+            found = {lr: dict(store.of(part._held_out(run, lr)))[1000]["accuracy"] for lr in run.chosen_from}
+            if found:
+                assert found[run.lr] == max(found.values()), run.name
+                checked += 1
+    assert checked >= 6
