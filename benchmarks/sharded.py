@@ -128,7 +128,7 @@ def private(name: str, rows: int, ranks: Ranks, shard: str | None) -> Callable[[
         loss,
         torch.optim.Adam(held, lr=1e-3),
         data,
-        run=RunOptions(Path(tempfile.mkdtemp()) / "run"),
+        run=RunOptions(Path(ranks.from_first("a folder", tempfile.mkdtemp)) / "run"),  # that all of them see
         engine=EngineOptions("bookkeeping", physical_batch=2 * rows),
         shard=shard,
     )

@@ -46,19 +46,19 @@ ROWS: dict[str, Callable[[int, int], StepEstimate]] = {
 
 @pytest.mark.parametrize(
     ("processes", "network", "plain", "private"),
-    [(8, "fast", 0.0499, 0.0968), (128, "fast", 0.0499, 0.0900), (8, "slow", 0.073, 0.182)],
+    [(8, "fast", 0.0499, 0.0925), (128, "fast", 0.0499, 0.0895), (8, "slow", 0.073, 0.177)],
 )
 def test_a_hundred_million_weights(processes: int, network: str, plain: float, private: float) -> None:
     """Four passes of 8,192 tokens a card at 6 x 10^8 operations a token and 400 Tflop/s: 0.0492 s, half as much again
     with clipping; 7.7 GB a chunk at 3.35 TB/s, 9.2 ms in all, and 1.2 ms for checks; sums of 800 MB and means of 400;
-    of 10^8 / W numbers noise of 3.9 ns and 1.9 ns more on 12 cores, and 12 bytes to the host and back at 55 GB/s; two
-    facts of 0.1 ms for every doubling."""
+    of 10^8 / W numbers 1.9 ns on 12 cores, and 12 bytes to the host and back at 55 GB/s; two facts of 0.1 ms for every
+    doubling. Noise of 3.9 ns is drawn beside the passes."""
     found = hundred_million(4, processes, network)
     assert found.plain_seconds == pytest.approx(plain, rel=0.01)
     assert found.private_seconds == pytest.approx(private, rel=0.01)
 
 
-@pytest.mark.parametrize(("processes", "private"), [(1, 0.154), (8, 0.814), (128, 0.927), (1024, 1.112)])
+@pytest.mark.parametrize(("processes", "private"), [(1, 0.1218), (8, 0.810), (128, 0.927), (1024, 1.112)])
 def test_by_messages_sums_go_to_one_process_after_the_other(processes: int, private: float) -> None:
     """The same but for sums and means: 1.2 GB less a W-th at 1.5 GB/s, twice W - 1 messages of 0.1 ms, and 1.2 GB to
     the host and back, 0.022 s."""
@@ -67,12 +67,12 @@ def test_by_messages_sums_go_to_one_process_after_the_other(processes: int, priv
 
 def test_weights_that_are_shared_out() -> None:
     """A pass of 8,192 tokens: 0.160 s, with clipping 0.240; 5.2 GB less an eighth, twice, at 360 GB/s, and 26 times 75
-    us: 0.029 s; sums of 10.4 GB: 0.027 s; a chunk of 100 GB moved: 0.030 s; noise and the rest for 1.6 x 10^8 numbers
-    0.079 s and 0.035 s to the host and back, once in four passes."""
+    us: 0.029 s; sums of 10.4 GB: 0.027 s; a chunk of 100 GB moved: 0.030 s; the host's work on 1.6 x 10^8 numbers
+    0.026 s and 0.035 s to the host and back, once in four passes."""
     found = billion(4, 8)
     assert found.parts["weights on the way"] == pytest.approx(4 * 0.0292, rel=0.02)
     assert found.parts["sums and means on the way"] == pytest.approx(4 * 0.0272, rel=0.02)
-    assert found.private_seconds == pytest.approx(4 * (0.240 + 0.029 + 0.027 + 0.030) + 0.079 + 0.035, rel=0.01)
+    assert found.private_seconds == pytest.approx(4 * (0.240 + 0.029 + 0.027 + 0.030) + 0.026 + 0.035, rel=0.01)
     assert found.private_sent - found.plain_sent == pytest.approx(4 * 4 * 1.3e9 * 7 / 8)
 
 

@@ -1,4 +1,5 @@
-"""Programs whose sums travel by collectives, without a card: gloo has them between processors, too.
+"""Programs whose sums travel by collectives, without a card: gloo has them between processors, too. Noise is drawn
+beside the steps, as with cards.
 
 torchrun --nproc-per-node 2 by_collectives.py PROGRAM ARGUMENT...      a program of this folder
 """
@@ -12,13 +13,15 @@ from pathlib import Path
 
 from discreet.distributed.connection.carriers import BACKENDS, Backend, Collectives
 from discreet.distributed.connection.process_groups import GROUPS
+from discreet.training import training as training_module
 
 BETWEEN_PROCESSORS = Backend("gloo", lambda _: str(os.getpid()), lambda _: True)
 """Each process counts as a device of its own; gloo's collectives have ended when they were waited for."""
 
 
 def main(program: str, arguments: list[str]) -> None:
-    BACKENDS["cpu"] = BETWEEN_PROCESSORS
+    real, BACKENDS["cpu"] = training_module.Run, BETWEEN_PROCESSORS
+    training_module.Run = lambda **parts: real(**parts | {"ahead": True})  # type: ignore[misc,assignment]
     sys.argv = [program, *arguments]
     runpy.run_path(str(Path(__file__).with_name(program)), run_name="__main__")
     assert isinstance(GROUPS.carrier, Collectives)

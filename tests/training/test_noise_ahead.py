@@ -23,6 +23,8 @@ ADAPTIVE = {"kind": "adaptive", "initial": 0.05, "bit_multiplier": 2.0, "quantil
 KINDS: dict[str, dict[str, Any]] = {
     "reference": {"engine": "reference"},
     "exact": {"engine": "exact"},
+    "lanes": {"shard": "replicate", "lanes": 3},
+    "weights that are shared out": {"shard": "fully", "engine": "bookkeeping"},
     "adaptive clipping": {"plan": tiny_plan(clip_norm=None, clipping=ADAPTIVE)},
 }
 

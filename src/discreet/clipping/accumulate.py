@@ -22,8 +22,11 @@ class Accumulator:
     """A float64 sum over chunks, with one more coordinate, `BIT`, if `bit`. Chunks are added up on their device, and
     their sum is brought to the host once.
 
-    Without any chunk the sum is zero, which is released like any other sum.
+    Without any chunk the sum is zero, which is released like any other sum. `parts`: that of a process that has all
+    numbers.
     """
+
+    parts = None
 
     def __init__(self, parameters: Mapping[str, Tensor], bit: bool = False) -> None:
         self._shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}

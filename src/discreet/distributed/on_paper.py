@@ -173,7 +173,7 @@ def _own_work(
         "passes with clipping": clipping * compute,
         "rounding of chunks": passes * summed * ROUNDED / card.bandwidth,
         "checks of weights": checked * CHECKED / card.bandwidth,
-        "noise": own * NOISE / CORES,
+        "noise that the passes do not hide": max(0.0, own * NOISE / CORES - clipping * compute),
         "other work of the host": own * HOST / CORES,
         "copies to the host and back": own * 12 / TO_HOST,
     }

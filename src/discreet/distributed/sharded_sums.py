@@ -46,12 +46,13 @@ A = TypeVar("A", Array, Tensor)
 
 
 class ShardedSums(SumsOnGrid):
-    """The sum of a step over the chunks of all processes, of which this one keeps its own numbers."""
+    """The sum of a step over the chunks of all processes, of which this one keeps its own numbers, those of `parts`."""
 
     def __init__(self, grid: FineGrid, ranks: Ranks, lockstep: Lockstep) -> None:
         super().__init__(grid)
         self._ranks, self._lockstep, self._shards = ranks, lockstep, lockstep.shards
-        own = sum(stop - start for start, stop in self._shards.parts())
+        self.parts = self._shards.parts()
+        own = sum(stop - start for start, stop in self.parts)
         self._own = torch.zeros(own, dtype=torch.int64, device=ranks.device)
         self._places = self._in_places(self._own)
         lockstep.adds = self._adds
@@ -72,7 +73,7 @@ class ShardedSums(SumsOnGrid):
         self._lockstep.adds = None
         values = self._folded(self._own)
         self._own, self._places = torch.zeros(0, dtype=torch.int64), {}
-        share = Share(self._shards.parts(), self.size, self._handed_out)
+        share = Share(self.parts, self.size, self._handed_out)
         return ClippedSum({SHARE: values}, sensitivity, self._grid.grid, share)
 
     def _adds(self, sums: Mapping[str, Tensor] | None) -> None:

@@ -165,12 +165,14 @@ class SumsOnGrid:
 
 class WholeSums(SumsOnGrid):
     """The sum over the chunks of one process, and with those of the others the sum of a step: `clipping.Accumulator` of
-    several processes."""
+    several processes. `parts`: the numbers that come to this process."""
 
     def __init__(self, grid: FineGrid, ranks: Ranks) -> None:
         super().__init__(grid)
         self._ranks = ranks
         self._each = -(-self.size // ranks.size)
+        start = min(ranks.rank * self._each, self.size)
+        self.parts = ((start, min(start + self._each, self.size)),)
         self._total: Tensor | None = None  # until the first chunk
         self._places: dict[str, slice] = {}
         start = 0
@@ -195,10 +197,9 @@ class WholeSums(SumsOnGrid):
         own, self._total = self._total, None
         share = self._ranks.added_share(self._zeros(self._ranks.device) if own is None else own, self._each)
         del own
-        start = min(self._ranks.rank * self._each, self.size)
-        values = self._folded(share[: min(self._each, self.size - start)])
-        parts = ((start, start + len(values)),)
-        return ClippedSum({SHARE: values}, sensitivity, self._grid.grid, Share(parts, self.size, self._handed_out))
+        ((start, stop),) = self.parts
+        values = self._folded(share[: stop - start])
+        return ClippedSum({SHARE: values}, sensitivity, self._grid.grid, Share(self.parts, self.size, self._handed_out))
 
     def _handed_out(self, share: Array) -> Mapping[str, Array]:
         """The shares of all processes, put together: every tensor whole."""

@@ -49,7 +49,7 @@ def gaussian_release(
     process would give it. `gathered` puts the shares together.
     """
     if total.share is not None:
-        return _share_of_release(total, total.share, receipt, stream, sampler)
+        return _share_of_release(total, total.share, receipt, stream, sampler, ahead)
     sums = {name: _in_order(total.tensors[name]) for name in sorted(total.tensors)}
     size, bound = sum(values.size for values in sums.values()), (total.sensitivity, total.grid)
     noise = draw_noise(receipt, stream, sampler, size, *bound) if ahead is None else ahead.of(receipt, size, *bound)
@@ -66,10 +66,16 @@ def gaussian_release(
 
 
 def _share_of_release(
-    total: ClippedSum, share: Share, receipt: Receipt, stream: Stream, sampler: RoundedSampler
+    total: ClippedSum,
+    share: Share,
+    receipt: Receipt,
+    stream: Stream,
+    sampler: RoundedSampler,
+    ahead: NoiseAhead | None,
 ) -> Release:
     (values,) = (_in_order(part) for part in total.tensors.values())
-    noise = draw_noise(receipt, stream, sampler, share.size, total.sensitivity, total.grid, share.parts)
+    bound = share.size, total.sensitivity, total.grid, share.parts
+    noise = draw_noise(receipt, stream, sampler, *bound) if ahead is None else ahead.of(receipt, *bound)
     wrong = in_blocks(partial(_in_part, compiled().add_noise, values, noise, total.grid), len(values))
     noisy = noise.view(np.float64)
     if wrong:

@@ -19,6 +19,9 @@ from discreet.core.events import Event, Gaussian
 from discreet.core.release import Receipt
 from discreet.randomness import Purpose, RoundedSampler, Stream
 
+Parts = Sequence[tuple[int, int]] | None
+"""Which numbers of a release are meant, as pairs (first, after the last); all if None."""
+
 
 def noise_multiplier(release: Event) -> float:
     """The noise multiplier of a step's event; `PrivacyViolation` unless the event is one Gaussian release."""
@@ -34,7 +37,7 @@ def draw_noise(
     size: int,
     sensitivity: float,
     grid: float,
-    parts: Sequence[tuple[int, int]] | None = None,
+    parts: Parts = None,
 ) -> IntArray:
     """`size` rounded Gaussians, in units of `grid`, of standard deviation >= `noise_multiplier x sensitivity`, from the
     sub-stream (noise, receipt.position). With `parts`, pairs (start, stop), only these of them, with the same bits."""
@@ -49,21 +52,27 @@ def draw_noise(
 class NoiseAhead:
     """Noise that a thread draws for one release, which must turn out to be the one it was drawn for."""
 
-    drawn_for: tuple[Receipt, int, float, float]
+    drawn_for: tuple[Receipt, int, float, float, Parts]
     noise: Future[IntArray]
 
-    def of(self, receipt: Receipt, size: int, sensitivity: float, grid: float) -> IntArray:
+    def of(self, receipt: Receipt, size: int, sensitivity: float, grid: float, parts: Parts = None) -> IntArray:
         """The noise, once the thread has drawn it; `PrivacyViolation` if it was drawn for another release."""
-        if self.drawn_for != (receipt, size, sensitivity, grid):
+        if self.drawn_for != (receipt, size, sensitivity, grid, parts):
             raise PrivacyViolation("noise was drawn ahead for another release; nothing was released for this step")
         return self.noise.result()
 
 
 @contextmanager
 def drawing_ahead(
-    receipt: Receipt, stream: Stream, sampler: RoundedSampler, size: int, sensitivity: float, grid: float
+    receipt: Receipt,
+    stream: Stream,
+    sampler: RoundedSampler,
+    size: int,
+    sensitivity: float,
+    grid: float,
+    parts: Parts = None,
 ) -> Iterator[NoiseAhead]:
     """Draw noise as `draw_noise` does, in a thread. If the step is broken off, the noise is dropped with it."""
-    wanted = receipt, size, sensitivity, grid
+    wanted = receipt, size, sensitivity, grid, parts
     with ThreadPoolExecutor(1, "discreet-noise") as thread:
-        yield NoiseAhead(wanted, thread.submit(draw_noise, receipt, stream, sampler, size, sensitivity, grid))
+        yield NoiseAhead(wanted, thread.submit(draw_noise, receipt, stream, sampler, size, sensitivity, grid, parts))

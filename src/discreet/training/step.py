@@ -79,7 +79,7 @@ def private_step(run: Run, receipt: Receipt) -> Iterator[Batch]:
         run.filter.begin(first=receipt.index == 0)
     source = receipt, run.stream, run.noise
     known = run.chain.bound(*batch.bound(law.largest_batch)) if run.ahead else None
-    drawing = nullcontext() if known is None else drawing_ahead(*source, *known)
+    drawing = nullcontext() if known is None else drawing_ahead(*source, *known, sums.parts)
     with model_randomness(run.stream, receipt.position), drawing as ahead:
         yield batch
     batch.close()

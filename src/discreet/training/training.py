@@ -180,7 +180,7 @@ class Training:
             public=self._checked.beside,
             chain=Chain(self.plan.sampling.strategy),
             filter=filter_of(self.plan, len(self.data), self._kept),
-            ahead=self.team.lanes is None and any(one.device.type != "cpu" for one in parameters.values()),
+            ahead=any(one.device.type != "cpu" for one in parameters.values()),
             team=self.team,
         )
         working, checked = self._shared_out.begin(working, self._checked, self.made_of.engine, self.criterion)
