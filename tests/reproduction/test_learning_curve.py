@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from discreet.data import Split
+from discreet_papers.experiment import read_experiment
 from discreet_papers.measure import learning_curve
 from discreet_papers.measure.learning_curve import part_of, run
 from discreet_papers.measure.runs import data_of, recipe_of
@@ -64,7 +65,8 @@ def test_private_runs_have_one_epsilon_and_open_runs_none(tmp_path: Path) -> Non
     assert len(private) == len(public) == 4
     assert len({one.result["epsilon"] for one in private}) == 1
     for one in public:
-        assert set(one.result) == {"rows", "metrics", "curve"}
+        assert set(one.result) == {"rows", "metrics", "stopped", "curve"}
+        assert one.result["stopped"] in [[step, pytest.approx(value, abs=1e-5)] for step, value in one.result["curve"]]
         assert one.result["metrics"]["accuracy"] > 0.7  # forty steps of Adam without noise; 0.1 by chance
     assert {one.facts["recipe"]["population"] for one in private} == {359, 1437}
     (table,) = part.tables(store)
@@ -99,3 +101,29 @@ def test_an_open_run_is_plain_gradient_descent(monkeypatch: pytest.MonkeyPatch) 
                 parameter.sub_(0.1 * gradient)
     for found, expected in zip(kept[-1].parameters(), model.parameters(), strict=True):
         assert torch.allclose(found, expected, atol=1e-6)
+
+
+def test_an_open_run_is_stopped_by_rows_that_were_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the step that is best for the held-out tenth, though the test rows say otherwise."""
+    sizes = []
+
+    def judge(model: nn.Module, criterion: object, inputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
+        sizes.append(len(targets))
+        step = sizes.count(len(targets))
+        held_out = len(targets) == 143
+        return {"accuracy": float(step if held_out else -step)}
+
+    monkeypatch.setattr(learning_curve, "evaluate", judge)
+    part = LearningCurvePart.model_validate(CONTENT | {"shares": [1], "seeds": 1})
+    (cell,) = (one for one in part.cells(None) if not one.facts["private"])
+    found = run(cell, Setting(Path()))
+    assert sorted(set(sizes)) == [143, 360]  # a tenth of the training rows; the test rows
+    assert found["stopped"] == [40, -2.0]
+
+
+def test_the_committed_open_runs_have_no_epsilon() -> None:
+    cells = Store(RESULTS, "gdp-table-4-causes", "full").cells
+    assert all(isinstance(part, LearningCurvePart) for part in read_experiment("gdp-table-4-causes", "full").parts)
+    assert {one.facts["private"] for one in cells} == {True, False}
+    assert all(("epsilon" in one.result) is one.facts["private"] for one in cells)
+    assert len({one.result["epsilon"] for one in cells if one.facts["private"]}) == 1

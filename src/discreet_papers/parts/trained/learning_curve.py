@@ -16,6 +16,14 @@ from discreet_papers.pages.pictures import Line, Panel
 from discreet_papers.pages.tables import Table
 from discreet_papers.part import Cell, Facts, Results, Setting, over
 
+PRIVATE, STOPPED = "private", "not private"
+Scores = Mapping[int | None, float]
+_NOTE = (
+    "Minus the row above: the mean difference over seeds ± its standard error. Not private: neither clipping nor "
+    "noise, and no epsilon; stopped after the epoch that was best for a tenth of its training rows, held out from a "
+    "run on the others."
+)
+
 
 class PrintedPoint(Frozen):
     """The paper's own number of training rows, and its metric."""
@@ -52,42 +60,41 @@ class LearningCurvePart(Frozen):
         return run(cell, setting)
 
     def tables(self, results: Results) -> Sequence[Table]:
-        """A row for each share: both metrics, and how far each moved since the share before."""
+        """A row for each share: the metrics, and how far each moved since the share before."""
         rows = []
-        before: dict[bool, Mapping[int | None, float]] = {}
+        before: dict[str, Scores] = {}
         for share in self.shares:
             found = results.of(self._facts(share, True))
             epsilon = tables.up(max(one["epsilon"] for _, one in found)) if found else tables.MISSING
             cells = [f"{share:g}", self._rows(share, results), epsilon, str(len(found))]
-            for private in (True, False):
-                scores = self._scores(share, private, results)
-                moved = paired(scores, before[private]) if private in before else None
-                cells += [*_mean(scores), "" if private not in before else difference(moved, 4)]
-                before[private] = scores
-            rows.append(tuple(cells))
+            for name, scores in self._found(share, results).items():
+                moved = paired(scores, before[name]) if name in before else None
+                cells += [*_mean(scores), difference(moved, 4) if name in before else ""]
+                before[name] = scores
+            rows.append((*cells, _mean(self._at_the_end(share, results))[0]))
         head = ["share of the rows", "training rows", f"certified epsilon{self._at}", "runs"]
-        for private in (True, False):
-            head += [f"{self._metric}, {_name(private)}", "std. dev.", "minus the row above"]
-        note = "Minus the row above: the mean difference over seeds ± its standard error. Not private: no clipping, no "
-        return (Table(tuple(head), tuple(rows), self.title, (f"{note}noise, and no epsilon.",)),)
+        for name in (PRIVATE, STOPPED):
+            head += [f"{self._metric}, {name}", "std. dev.", "minus the row above"]
+        head.append(f"{self._metric}, not private, at the end")
+        return (Table(tuple(head), tuple(rows), self.title, (_NOTE,)),)
 
     def panels(self, results: Results) -> Sequence[Panel]:
         """Both over the number of rows."""
         lines = []
-        for private in (True, False):
+        for name in (PRIVATE, STOPPED):
             points = [
-                (float(self._rows(share, results)), *_range(scores))
+                (float(self._rows(share, results)) / 1000, *_range(scores))
                 for share in self.shares
-                if (scores := self._scores(share, private, results))
+                if (scores := self._found(share, results)[name])
             ]
             if points:
                 x, y, low, high = zip(*points, strict=True)
-                lines.append(Line(_name(private), x, y, low=low, high=high))
+                lines.append(Line(name, x, y, low=low, high=high))
         if lines and self.printed is not None:
-            lines.append(Line("printed, private", [float(self.printed.rows)], [self.printed.value], "marks"))
+            lines.append(Line("printed, private", [self.printed.rows / 1000], [self.printed.value], "marks"))
         caption = "Lines are means of the runs, bands go from the least to the most."
         axis = f"{self._metric} on public test rows"
-        return [Panel(self.title, "training rows", axis, lines, log="x", caption=caption)] if lines else []
+        return [Panel(self.title, "thousands of training rows", axis, lines, log="x", caption=caption)] if lines else []
 
     @property
     def _metric(self) -> str:
@@ -101,8 +108,16 @@ class LearningCurvePart(Frozen):
         found = {result["rows"] for private in (True, False) for _, result in results.of(self._facts(share, private))}
         return str(found.pop()) if len(found) == 1 else tables.MISSING
 
-    def _scores(self, share: float, private: bool, results: Results) -> Mapping[int | None, float]:
-        return {seed: result["metrics"][self.metric] for seed, result in results.of(self._facts(share, private))}
+    def _found(self, share: float, results: Results) -> dict[str, Scores]:
+        """The metric by seed, of private runs and of the others where they were stopped."""
+        private, public = (results.of(self._facts(share, private)) for private in (True, False))
+        return {
+            PRIVATE: {seed: one["metrics"][self.metric] for seed, one in private},
+            STOPPED: {seed: one["stopped"][1] for seed, one in public},
+        }
+
+    def _at_the_end(self, share: float, results: Results) -> Scores:
+        return {seed: one["metrics"][self.metric] for seed, one in results.of(self._facts(share, False))}
 
     def _facts(self, share: float, private: bool) -> Facts:
         recipe = over(self.recipe, {"population": round(share * self.recipe["population"])})
@@ -111,15 +126,15 @@ class LearningCurvePart(Frozen):
 
 
 def _name(private: bool) -> str:
-    return "private" if private else "not private"
+    return PRIVATE if private else STOPPED
 
 
-def _mean(scores: Mapping[int | None, float]) -> tuple[str, str]:
+def _mean(scores: Scores) -> tuple[str, str]:
     values = list(scores.values())
     spread = f"{stdev(values):.4f}" if len(values) > 1 else tables.MISSING
     return (f"{mean(values):.4f}", spread) if values else (tables.MISSING,) * 2
 
 
-def _range(scores: Mapping[int | None, float]) -> tuple[float, float, float]:
+def _range(scores: Scores) -> tuple[float, float, float]:
     values = list(scores.values())
     return mean(values), min(values), max(values)
