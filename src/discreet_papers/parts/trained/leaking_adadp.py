@@ -101,7 +101,8 @@ class LeakingADADPPart(Frozen):
             rows.append((run.name, f"{run.lr:g}", str(len(values)), *figures, ahead, printed))
         head = ("run", "learning rate", "runs", "accuracy %", "std. dev.", f"minus {self.versus}", "printed")
         note = f"Minus {self.versus}: the mean difference over seeds ± its standard error. No privacy is claimed."
-        return (Table(head, tuple(rows), self.title, (note,)), self._choice(results))
+        choice = self._choice(results)
+        return (Table(head, tuple(rows), self.title, (note,)), *([choice] if choice.rows else []))
 
     def panels(self, results: Results) -> Sequence[Panel]:
         """Accuracies, and those that the printed differences would make."""
