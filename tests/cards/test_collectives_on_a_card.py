@@ -36,7 +36,7 @@ def nccl(card: str) -> Iterator[Collectives]:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         groups = (dist.new_group(backend=one) for one in (BACKENDS["cuda"].name, "gloo"))
-        yield Collectives(*groups, BACKENDS["cuda"], DEVICE, 1, timedelta(seconds=60))
+        yield Collectives(*groups, BACKENDS["cuda"], DEVICE, 0, 1, timedelta(seconds=60))
     finally:
         dist.destroy_process_group()
 

@@ -27,7 +27,7 @@ from torch import nn
 from discreet.clipping.host_memory import OnDevice
 from discreet.core.events import Gaussian
 from discreet.core.release import Receipt, Release
-from discreet.distributed.connection.carriers import BACKENDS, by_collectives, own_place
+from discreet.distributed.connection.carriers import BACKENDS, Backend, by_collectives, own_place
 from discreet.distributed.team import _sums_there
 from discreet.distributed.whole_sums import FineGrid, SumsOnGrid
 from discreet.training.apply import apply
@@ -39,8 +39,12 @@ RUNS: Mapping[str, tuple[Any, str, tuple[str, ...]]] = {
 GONE = "has ended or does not answer"
 MET: dict[str, tuple[str, int]] = {
     "a_sum_that_is_rounded": ("collectives of gloo do not add whole numbers exactly. Nothing was charged", 0),
-    "a_sum_that_is_not_written": ("not on its grid; nothing was released", 2),
-    "means_that_are_not_written": ("not on its grid; nothing was released", 2),
+    "a_sum_that_is_not_written": (GONE, 2),
+    "sums_that_are_not_written": (GONE, 2),
+    "means_that_are_not_written": (GONE, 2),
+    "weights_that_are_not_written": (GONE, 2),
+    "weights_of_before": (GONE, 2),
+    "a_failure_to_begin": (GONE, 2),
     "a_process_that_is_gone_before_the_sum": (GONE, 2),
     "a_process_that_is_gone_in_a_pass": (GONE, 2),
     "a_failure_before_the_sum": (GONE, 2),
@@ -105,8 +109,15 @@ def test_what_goes_wrong_ends_the_step_in_all(tmp_path: Path, name: str) -> None
         assert "a private row" not in words
 
 
+@pytest.mark.parametrize("asked", ["", "0", "1"])
+def test_a_process_says_its_place_where_collectives_are_asked_for(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISCREET_COLLECTIVES", asked)
+    assert own_place(torch.device("cpu")) is None  # which has none, unless a test says otherwise
+    monkeypatch.setitem(BACKENDS, "cpu", Backend("gloo", lambda _: "here", lambda _: True))
+    assert own_place(torch.device("cpu")) == (["gloo", "here"] if asked == "1" else None)
+
+
 def test_who_has_a_device_alone_uses_collectives() -> None:
-    assert own_place(torch.device("cpu")) is None  # messages, unless a test says otherwise
     assert list(BACKENDS) == ["cuda"]
     assert by_collectives([["nccl", "a"], ["nccl", "b"]])
     assert not by_collectives([["nccl", "a"], ["nccl", "a"]])  # two processes on one card

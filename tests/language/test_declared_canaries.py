@@ -171,6 +171,12 @@ def test_a_text_that_is_there_twice_is_no_canary() -> None:
         DeclaredCanaries.of(["a 1", "b", "a 1"], 9)
 
 
+def test_no_more_are_declared_than_can_be_shown() -> None:
+    assert DeclaredCanaries.of([str(number) for number in range(1000)], 9).count == 1000
+    with pytest.raises(InputError, match="at most 1,000 canaries"):
+        DeclaredCanaries.of([str(number) for number in range(1001)], 9)
+
+
 def test_what_was_trained_on_is_what_is_shown(trained: Trained, tmp_path: Path) -> None:
     """Without exposures, with those of other texts, or of texts that were never declared, nothing is published."""
     model: Any = trained.model
@@ -247,8 +253,9 @@ def test_a_trainer_declares_them_and_adapters_show_them(evaluated: bool, tmp_pat
     assert trained.canaries == MADE_UP.declared.as_dict()
     assert bool(trained.evaluations) is evaluated
     model: Any = trained.model
-    with pytest.raises(InputError, match="canaries"):
-        publish_adapters(trained, tmp_path / "out", base="tiny")
+    for wrong in ((), ({"text": 3},)):
+        with pytest.raises(InputError, match="canaries"):
+            publish_adapters(trained, tmp_path / "out", base="tiny", canaries=wrong)
     publish_adapters(trained, tmp_path / "out", base="tiny", canaries=exposures(model, MADE_UP, encode))
     assert discreet.verify(tmp_path / "out").accepted
     assert "canaries: 5 of the units" in standalone.check(tmp_path / "out", None, strictly=True)

@@ -19,8 +19,14 @@ BETWEEN_PROCESSORS = Backend("gloo", lambda _: str(os.getpid()), lambda _: True)
 """Each process counts as a device of its own; gloo's collectives have ended when they were waited for."""
 
 
+def between_processors() -> None:
+    """Let sums of this process travel by collectives."""
+    BACKENDS["cpu"], os.environ["DISCREET_COLLECTIVES"] = BETWEEN_PROCESSORS, "1"
+
+
 def main(program: str, arguments: list[str]) -> None:
-    real, BACKENDS["cpu"] = training_module.Run, BETWEEN_PROCESSORS
+    between_processors()
+    real = training_module.Run
     training_module.Run = lambda **parts: real(**parts | {"ahead": True})  # type: ignore[misc,assignment]
     sys.argv = [program, *arguments]
     runpy.run_path(str(Path(__file__).with_name(program)), run_name="__main__")

@@ -17,12 +17,12 @@ from typing import Any, NoReturn
 
 import pytest
 import sharded_runs
+import torch
 import torch.distributed as dist
-from by_collectives import BETWEEN_PROCESSORS
+from by_collectives import BETWEEN_PROCESSORS, between_processors
 from shared_mistakes import OTHER, main, run, training
 from torch import Tensor
 
-from discreet.distributed.connection.carriers import BACKENDS
 from discreet.distributed.connection.process_groups import GROUPS
 from discreet.distributed.ranks import Ranks
 from discreet.distributed.whole_sums import WholeSums
@@ -44,7 +44,7 @@ class Ended:
 class Never:
     """A collective to which the others do not come; nobody may wait for it."""
 
-    def wait(self) -> NoReturn:
+    def wait(self, *_: Any) -> NoReturn:
         raise AssertionError("a process waits for a collective that nobody comes to")
 
 
@@ -74,23 +74,70 @@ def a_sum_that_is_rounded(folder: Path) -> None:
         run(training(folder))
 
 
+def elsewhere(patch: pytest.MonkeyPatch, name: str, *, here: bool = OTHER) -> None:
+    """Let a collective of one process say that it has ended, and write nothing; `here`: whether of this one."""
+    real = getattr(dist, name)
+
+    def spoil(found: Tensor, *given: Any, **named: Any) -> Any:
+        return real(found.clone(), *given, **named)
+
+    if here:
+        patch.setattr(dist, name, spoil)
+
+
+def sharded(folder: Path) -> Training:
+    return sharded_runs.training(folder, {"shard": "fully", "lanes": 4})
+
+
 def a_sum_that_is_not_written(folder: Path) -> None:
-    """A collective of one process that says it has ended and has written nothing."""
-    real = dist.reduce_scatter_tensor
+    spoilt(folder, lambda patch: elsewhere(patch, "reduce_scatter_tensor"))
 
-    def elsewhere(share: Tensor, *given: Any, **named: Any) -> Any:
-        return real(share.clone(), *given, **named)
 
-    spoilt(folder, lambda patch: patch.setattr(dist, "reduce_scatter_tensor", elsewhere) if OTHER else None)
+def sums_that_are_not_written(folder: Path) -> None:
+    """Several in a step, which must not cancel."""
+    spoilt(folder, lambda patch: elsewhere(patch, "reduce_scatter_tensor"), sharded(folder))
 
 
 def means_that_are_not_written(folder: Path) -> None:
-    real = dist.all_gather_into_tensor
+    """In both: one that has them may go on with them until it hears of the other."""
+    spoilt(folder, lambda patch: elsewhere(patch, "all_gather_into_tensor", here=True))
 
-    def elsewhere(whole: Tensor, *given: Any, **named: Any) -> Any:
-        return real(whole.clone(), *given, **named)
 
-    spoilt(folder, lambda patch: patch.setattr(dist, "all_gather_into_tensor", elsewhere))
+def weights_that_are_not_written(folder: Path) -> None:
+    """Units would count for nothing with them."""
+    spoilt(folder, lambda patch: elsewhere(patch, "all_gather_into_tensor"), sharded(folder))
+
+
+def weights_of_before(folder: Path) -> None:
+    """A collective of one process that leaves what an earlier one of the same size has found."""
+    real, before = dist.all_gather_into_tensor, {}
+
+    def stale(found: Tensor, *given: Any, **named: Any) -> Any:
+        work = real(found, *given, **named)
+        work.wait()
+        found.copy_(before.setdefault(len(found), found.clone()))
+        return work
+
+    spoilt(
+        folder, lambda patch: patch.setattr(dist, "all_gather_into_tensor", stale) if OTHER else None, sharded(folder)
+    )
+
+
+def a_failure_to_begin(folder: Path) -> None:
+    """One process has no memory for a collective; that of the other one never ends, as on a card."""
+
+    def fail(*_: Any, **__: Any) -> NoReturn:
+        raise torch.OutOfMemoryError("no memory")
+
+    def spoil(patch: pytest.MonkeyPatch) -> None:
+        if OTHER:
+            patch.setattr(dist, "reduce_scatter_tensor", fail)
+        else:
+            stuck = replace(BETWEEN_PROCESSORS, ended=lambda _: False)
+            patch.setattr(GROUPS, "carrier", replace(GROUPS.carrier, backend=stuck))  # type: ignore[type-var]
+            patch.setattr(dist, "reduce_scatter_tensor", lambda *_, **__: Ended())
+
+    spoilt(folder, spoil)
 
 
 def a_process_that_is_gone_before_the_sum(folder: Path) -> None:
@@ -112,7 +159,7 @@ def a_process_that_is_gone_in_a_pass(folder: Path) -> None:
             patch.setattr(Ranks, "gathered", lambda *_: go_away(folder))
         patch.setattr(dist, "all_gather_into_tensor", lambda *_, **__: Never())
 
-    spoilt(folder, spoil, sharded_runs.training(folder, {"shard": "fully", "lanes": 4}))
+    spoilt(folder, spoil, sharded(folder))
 
 
 def a_failure_before_the_sum(folder: Path) -> None:
@@ -145,7 +192,11 @@ MISTAKES: dict[str, Callable[[Path], None]] = {
     for one in (
         a_sum_that_is_rounded,
         a_sum_that_is_not_written,
+        sums_that_are_not_written,
         means_that_are_not_written,
+        weights_that_are_not_written,
+        weights_of_before,
+        a_failure_to_begin,
         a_process_that_is_gone_before_the_sum,
         a_process_that_is_gone_in_a_pass,
         a_failure_before_the_sum,
@@ -154,5 +205,5 @@ MISTAKES: dict[str, Callable[[Path], None]] = {
 }
 
 if __name__ == "__main__":
-    BACKENDS["cpu"] = BETWEEN_PROCESSORS
+    between_processors()
     main(Path(sys.argv[1]), sys.argv[2:], MISTAKES)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from discreet.certificate.canonical import canonical
-from discreet.certificate.described import OfTexts
+from discreet.certificate.described import MOST, OfTexts
 from discreet.core import checks
 from discreet.core.errors import InputError
 
@@ -33,7 +33,9 @@ class DeclaredCanaries:
     @classmethod
     def of(cls, texts: Sequence[str], others: int) -> DeclaredCanaries:
         """The declaration of these texts; `InputError` if one is there twice: two rows of one text are two units, and
-        what the guarantee says of one unit would be shown beside them."""
+        what the guarantee says of one unit would be shown beside them; or if there are more than model.json shows."""
+        if len(texts) > MOST:
+            raise InputError(f"at most {MOST:,} canaries can be shown beside the model, got {len(texts):,}")
         if len(set(texts)) < len(texts):
             twice = next(text for place, text in enumerate(texts) if text in texts[:place])
             raise InputError(f"canaries must be different texts, and {twice[:60]!r} is there twice; leave one out")

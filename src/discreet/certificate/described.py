@@ -15,7 +15,10 @@ from discreet.core.errors import InputError
 
 Text = Annotated[str, StringConstraints(max_length=2000)]
 Count = Annotated[int, Field(ge=0)]
-Few = Field(default=(), max_length=1000)
+MOST = 1000
+"""Of what model.json lists."""
+
+Few = Field(default=(), max_length=MOST)
 
 
 class _Described(BaseModel):

@@ -6,9 +6,12 @@ reach, and moves numbers within its memory at its bandwidth. Plain training hide
 backward pass. Private sums exist when all norms are known, and are sent then; weights that are shared out are gathered
 when a layer needs them, and not before. So of private messages nothing is hidden.
 
-Sums go by collectives of the cards where each process has one of its own (`connection.carriers`). Otherwise they go by
-gloo, from the memory of the host: a process sends to each other one in turn, at the rate of one connection, and waits
-for a message of each (`by_messages`). Facts go by gloo in any case, a message for every doubling.
+Sums go by collectives of the cards where each process has one of its own and asks for them (`connection.carriers`).
+Otherwise they go by gloo, from the memory of the host: a process sends to each other one in turn, at the rate of one
+connection, and waits for a message of each (`by_messages`). Facts go by gloo in any case, a message for every doubling.
+
+Left out: before every block of steps the first process sends the gradient of a random row to all others, by gloo, eight
+bytes a weight (`team.compare`); evaluations, checkpoints and reading rows.
 """
 
 from __future__ import annotations

@@ -158,21 +158,22 @@ class Ranks:
 
     def carry(self, device: torch.device) -> None:
         """Agree on how sums of a model on `device` travel from now on: by collectives between such devices if each
-        process has one of its own (`carriers`), or else by messages. A conversation of all.
+        process has one of its own and was told to (`carriers`), or else by messages. A conversation of all.
 
         `InputError` in all of them if collectives do not add whole numbers exactly.
         """
         if self.size == 1:
             return
-        told = self.all_facts("how sums travel", own_place(device))
+        told = self.all_facts("how sums travel", self.together("devices", lambda: own_place(device)))
         if not by_collectives(told):
             if device.type in BACKENDS and self.first:
-                _LOG.info("sums travel from host to host: not every process has NCCL and a card of its own")
+                why = "DISCREET_COLLECTIVES is not 1, or not every process has NCCL and a card of its own"
+                _LOG.info("sums travel from host to host: %s", why)
             GROUPS.carrier = Messages(GROUPS.sums, self.rank, self.size)
             return
         backend = BACKENDS[device.type]
         group = self._call(lambda: GROUPS.of_devices(backend))
-        found = Collectives(group, GROUPS.sums, backend, device, self.size, timeout())
+        found = Collectives(group, GROUPS.sums, backend, device, self.rank, self.size, timeout())
         exact = self._call(lambda: adds_exactly(found, self.rank, self.size))
         if not all(self.all_facts("a known sum", exact)):
             raise InputError(f"collectives of {backend.name} do not add whole numbers exactly. Nothing was charged")

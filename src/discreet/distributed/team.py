@@ -257,8 +257,9 @@ class Team:
         scales = None if clip.scales is None else digest_of(clip.scales)
         digest = hashlib.sha256(json.dumps([step, drawn.alike, scales, sums.public]).encode()).hexdigest()
         share = added if self.sites is None else int(added == len(drawn.units))
+        unusable = sums.unusable  # may wait for a device, which may fail
         self._due = False
-        told = self.ranks.all_facts(_STEP, [None, digest, weights, share, sums.unusable, mode])
+        told = self.ranks.all_facts(_STEP, [None, digest, weights, share, unusable, mode])
         self._told = True  # all come to the same verdict
         refuse_failures([one[0] for one in told])
         nothing = "nothing was released for this step"
@@ -304,7 +305,8 @@ def digest_of(parameters: Mapping[str, Tensor]) -> str:
             found += [int(words.sum()), int(np.bitwise_xor.reduce(words)), rest.numpy().tobytes().hex()]
         else:
             there += _sums_there(whole.view(torch.int64), rest)
-    found += torch.stack(there).tolist() if there else []  # waits for the device once
+    for device in dict.fromkeys(one.device for one in there):  # waits for each once
+        found += torch.stack([one for one in there if one.device == device]).tolist()
     return hashlib.sha256(json.dumps(found).encode()).hexdigest()
 
 

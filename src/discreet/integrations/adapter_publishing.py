@@ -19,6 +19,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.integrations.moved import check_moved
 from discreet.language.adapter_state import trained_names
 from discreet.language.tasks import base_of
+from discreet.plan.pydantic_base import validate
 from discreet.publication import publish
 from discreet.publication.adapters import Adapters
 from discreet.training import Trained
@@ -59,7 +60,7 @@ def publish_adapters(
     about = (spec.about or About()).model_copy(update={"base_model": name})
     language = spec.language or OfTexts(task=model.task.name)
     shown = tuple(canaries) or language.canaries
-    spec = replace(spec, about=about, language=language.model_copy(update={"canaries": shown}))
+    spec = replace(spec, about=about, language=validate(OfTexts, {**dict(language), "canaries": shown}, "canaries"))
     return publish(trained, folder, spec, adapters)
 
 

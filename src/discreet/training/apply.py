@@ -37,9 +37,9 @@ def apply(
 
 def _mean(tensors: Mapping[str, Array], name: str, divisor: float, parameter: nn.Parameter) -> Tensor:
     """A noisy sum over `divisor`, computed in float64, in the type and on the device of the parameter. Means that lie
-    on a device already stay there."""
+    on a device already stay there; an optimizer gets a copy, which it may change."""
     if isinstance(tensors, OnDevice) and divisor == 1.0:
-        return tensors.there[name].to(dtype=parameter.dtype, device=parameter.device)
+        return tensors.there[name].to(dtype=parameter.dtype, device=parameter.device, copy=True)
     noisy = tensors[name]
     if parameter.dtype == torch.float32:  # division and rounding in one pass
         mean = beside(parameter.device, noisy.shape, torch.float32)

@@ -57,8 +57,8 @@ def lines(facts: dict[str, Any]) -> list[str]:
             f"plain training; {wall_time.in_words(facts['wall_seconds'][name])} in all"
             for name in facts["step_seconds"]
         ),
-        "  sums go by collectives of the cards (not run on several yet) where each process has one and NCCL; from host "
-        f"to host, by gloo, it would be {_both(facts['over_plain_by_messages'])} of plain training",
+        "  sums go by collectives of the cards with DISCREET_COLLECTIVES=1 (not run on several yet); from host to "
+        f"host, by gloo, it would be {_both(facts['over_plain_by_messages'])} of plain training",
         f"  a card sends {_bytes(facts['sent'])} a step (plain training: {_bytes(facts['plain_sent'])})",
     ]
 

@@ -5,21 +5,27 @@ bits are the same.
 torch.distributed has for a kind of device (`BACKENDS`: NCCL for graphics cards), between the memories of the devices.
 Facts, charges and errors go by gloo either way.
 
-**A process that fails before a collective** would leave the others in it, where no error reaches them. So a barrier of
-gloo goes beside each collective, and is waited for first. If a process has ended or left the others, its connections
-are closed, and the barrier fails in all of them. What remains is a failure within the collective itself, which ends by
-the timeout of the run.
+**A process that fails before a collective** would leave the others in it, where no error reaches them. So all meet at a
+barrier of gloo once each has begun the collective, before any waits for its end. If a process has ended or left the
+others, its connections are closed, and the barrier fails in all of them. The first collective makes the connections of
+the backend, which may wait for the others without end, so there they meet before it as well. What remains is a failure
+within the collective itself, which ends by the timeout of the run.
 
-**Nothing is used that was not written.** The memory of a result begins with numbers that no sum and no mean has, so
-that a collective that wrote nothing is found by the checks that follow every exchange.
+**Nothing is used that was not written.** A sum begins as a number that no sum is. A share goes with a tag, the rank and
+the number of the collective, which is looked for in what was gathered. So a collective that wrote nothing, or something
+old, ends the run.
+
+Collectives were never run on several cards. They are taken where `DISCREET_COLLECTIVES` is 1 in all processes.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import count
 from typing import Any, Protocol
 
 import torch
@@ -33,6 +39,9 @@ _MOMENT = timedelta(seconds=1)
 
 _NO_SUM = -(2**63)
 """Whole numbers that are added stay below 2^62."""
+
+_TAG = 16
+"""Bytes of a tag."""
 
 
 class Carrier(Protocol):
@@ -100,30 +109,46 @@ class Collectives:
     beside: Any
     backend: Backend
     device: torch.device
+    rank: int
     size: int
     timeout: timedelta
+    numbers: Iterator[int] = field(default_factory=count)
 
     def added_share(self, whole: Tensor, each: int) -> Tensor:
         """See `Carrier`."""
         given = whole.to(self.device)
         share = torch.full((each,), _NO_SUM, dtype=torch.int64, device=self.device)
-        self._run(lambda: dist.reduce_scatter_tensor(share, given, group=self.group, async_op=True))
+        self._run(next(self.numbers), lambda: dist.reduce_scatter_tensor(share, given, group=self.group, async_op=True))
+        if bool((share == _NO_SUM).any()):
+            raise RuntimeError("a collective did not write its sum")
         return share
 
     def gathered(self, share: Tensor, each: int) -> Tensor:
-        """See `Carrier`. What is not written is NaN in every type of weights: all bits are set."""
-        given = share.to(self.device).contiguous()
-        filled = torch.full((self.size * each * given.element_size(),), 255, dtype=torch.uint8, device=self.device)
-        whole = filled.view(given.dtype)
-        self._run(lambda: dist.all_gather_into_tensor(whole, given, group=self.group, async_op=True))
-        return whole
+        """See `Carrier`."""
+        number = next(self.numbers)
+        content = share.to(self.device).contiguous().view(torch.uint8)
+        rest = content.new_zeros(
+            -len(content) % _TAG
+        )  # so that tags, and the numbers behind them, begin in their places
+        given = torch.cat([content, rest, self._tags(number, self.rank, 1)[0]])
+        found = content.new_zeros(self.size, len(given))
+        self._run(number, lambda: dist.all_gather_into_tensor(found.view(-1), given, group=self.group, async_op=True))
+        if not torch.equal(found[:, -_TAG:], self._tags(number, 0, self.size)):
+            raise RuntimeError("a collective did not write what it gathered")
+        return found[:, : len(content)].contiguous().view(share.dtype).view(-1)
 
-    def _run(self, begin: Callable[[], Any]) -> None:
+    def _tags(self, number: int, first: int, ranks: int) -> Tensor:
+        """What is behind the shares of so many ranks from the `first` on: bytes, shape (ranks, _TAG). None is zero."""
+        tags = [[number + 1, rank + 1] for rank in range(first, first + ranks)]
+        return torch.tensor(tags, dtype=torch.int64, device=self.device).view(torch.uint8)
+
+    def _run(self, number: int, begin: Callable[[], Any]) -> None:
         """Take part in a collective, and wait for its end. `RuntimeError` if it fails."""
-        barrier = dist.barrier(group=self.beside, async_op=True)
+        if number == 0:
+            dist.barrier(group=self.beside)
         work = begin()
-        barrier.wait()
-        work.wait()
+        dist.barrier(group=self.beside)
+        work.wait(self.timeout)
         latest = time.monotonic() + self.timeout.total_seconds()
         while not self.backend.ended(work):
             if time.monotonic() > latest:
@@ -142,8 +167,9 @@ BACKENDS: dict[str, Backend] = {"cuda": Backend("nccl", _card, lambda work: bool
 
 
 def own_place(device: torch.device) -> list[str] | None:
-    """What a process tells the others of its device: the backend and the device's name; None if it needs messages."""
-    backend = BACKENDS.get(device.type)
+    """What a process tells the others of its device: the backend and the device's name; None if it needs messages, or
+    was not told to take collectives."""
+    backend = BACKENDS.get(device.type) if os.environ.get("DISCREET_COLLECTIVES", "") == "1" else None
     place = None if backend is None else backend.place(device)
     return None if backend is None or place is None else [backend.name, place]
 

@@ -63,9 +63,9 @@ class Groups:
 
     def of_devices(self, backend: Backend) -> Any:
         """The group for collectives of a backend: a conversation of all processes. Its own timeout ends the process, so
-        it comes later than that of the run."""
+        it comes later than the two of the run that a collective may take."""
         if backend.name not in self.devices:
-            self.devices[backend.name] = dist.new_group(backend=backend.name, timeout=2 * timeout())
+            self.devices[backend.name] = dist.new_group(backend=backend.name, timeout=3 * timeout())
         return self.devices[backend.name]
 
     def leave(self) -> None:
