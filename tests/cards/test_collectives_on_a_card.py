@@ -87,7 +87,8 @@ def test_so_does_one_whose_weights_are_gathered_by_it(
     assert sharded_runs.digest_of(sharded_runs.CASES[name], tmp_path / "with", shared)[0] == wanted
 
 
-def test_a_card_has_a_name_that_no_other_has(card: str) -> None:
+def test_a_card_has_a_name_that_no_other_has(card: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISCREET_COLLECTIVES", "1")
     place = own_place(DEVICE)
     assert place is not None
     assert place[0] == "nccl"
