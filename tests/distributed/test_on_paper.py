@@ -111,7 +111,7 @@ def test_the_plan_of_a_recipe_says_it(capsys: pytest.CaptureFixture[str]) -> Non
     said = capsys.readouterr().out
     assert "on paper, 8 H200, the model whole on each" in said
     assert "clipping alone was measured on a card" in said
-    assert "sums go by collectives of the cards (not run on several yet)" in said
+    assert "sums go by collectives of the cards with DISCREET_COLLECTIVES=1 (not run on several yet)" in said
     assert run(["plan", "mnist", "--no-probe", "--processes", "8", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)["on_cards"]
     assert facts["step_seconds"]["slow"] >= facts["step_seconds"]["fast"] > 0
