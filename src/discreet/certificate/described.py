@@ -16,7 +16,7 @@ from discreet.core.errors import InputError
 Text = Annotated[str, StringConstraints(max_length=2000)]
 Count = Annotated[int, Field(ge=0)]
 MOST = 1000
-"""Of what model.json lists."""
+"""The most entries of a list in model.json."""
 
 Few = Field(default=(), max_length=MOST)
 

@@ -181,7 +181,7 @@ class Ranks:
 
     @property
     def device(self) -> torch.device:
-        """Where the shares of this process come to lie."""
+        """The device on which this process gets its shares of sums."""
         return Messages.device if self.size == 1 or GROUPS.carrier is None else GROUPS.carrier.device
 
     def added_share(self, whole: Tensor, each: int) -> Tensor:

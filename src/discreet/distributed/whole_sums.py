@@ -99,8 +99,8 @@ class SumsOnGrid:
 
     @property
     def unusable(self) -> int:
-        """How many numbers of chunks were not finite or did not fit the grid. They were left out, so the sum of the
-        step must not be used."""
+        """The count of coordinates of chunks' sums that were not finite or did not fit the grid. They were left out, so
+        the sum of the step must not be used."""
         if self._unusable_there:
             self._unusable += int(torch.stack(self._unusable_there).sum())
             self._unusable_there = []

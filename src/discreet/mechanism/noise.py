@@ -20,7 +20,7 @@ from discreet.core.release import Receipt
 from discreet.randomness import Purpose, RoundedSampler, Stream
 
 Parts = Sequence[tuple[int, int]] | None
-"""Which numbers of a release are meant, as pairs (first, after the last); all if None."""
+"""Parts of a release, as pairs (start, stop) of places in it; None for all of it."""
 
 
 def noise_multiplier(release: Event) -> float:

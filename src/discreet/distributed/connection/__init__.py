@@ -1,1 +1,1 @@
-"""What connects processes: the groups of torch.distributed, and how sums travel in them."""
+"""The process groups of torch.distributed that a run uses, and how sums are sent through them."""

@@ -1,5 +1,5 @@
-"""How sums and shares of them travel between processes: by messages, or by collectives. Whole numbers are added, so the
-bits are the same.
+"""Sums are sent between processes in one of two ways, by messages or by collectives. Whole numbers are added, so both
+give the same bits.
 
 *Messages* go by gloo, from the memory of the host. *Collectives* are the reduce-scatter and the all-gather of what
 torch.distributed has for a kind of device (`BACKENDS`: NCCL for graphics cards), between the memories of the devices.
@@ -90,7 +90,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What torch.distributed has for a kind of device.
+    """The backend of torch.distributed for one kind of device, such as NCCL for graphics cards.
 
     `place`: names a device among those of all machines; None if the backend cannot be used on it. `ended`: whether a
     collective that was waited for has ended, as the wait of some backends only tells the device to wait.
@@ -138,7 +138,8 @@ class Collectives:
         return found[:, : len(content)].contiguous().view(share.dtype).view(-1)
 
     def _tags(self, number: int, first: int, ranks: int) -> Tensor:
-        """What is behind the shares of so many ranks from the `first` on: bytes, shape (ranks, _TAG). None is zero."""
+        """The tags behind the shares of ranks `first` to `first + ranks - 1`: bytes, shape (ranks, _TAG); no tag is all
+        zeros."""
         tags = [[number + 1, rank + 1] for rank in range(first, first + ranks)]
         return torch.tensor(tags, dtype=torch.int64, device=self.device).view(torch.uint8)
 
@@ -167,21 +168,23 @@ BACKENDS: dict[str, Backend] = {"cuda": Backend("nccl", _card, lambda work: bool
 
 
 def own_place(device: torch.device) -> list[str] | None:
-    """What a process tells the others of its device: the backend and the device's name; None if it needs messages, or
-    was not told to take collectives."""
+    """The name of the backend and of the device, which this process tells the others; None if it cannot use
+    collectives, or `DISCREET_COLLECTIVES` is not 1."""
     backend = BACKENDS.get(device.type) if os.environ.get("DISCREET_COLLECTIVES", "") == "1" else None
     place = None if backend is None else backend.place(device)
     return None if backend is None or place is None else [backend.name, place]
 
 
 def by_collectives(told: Sequence[Sequence[str] | None]) -> bool:
-    """Whether sums go by collectives, of what all processes tell: one backend, and a device for each alone."""
+    """Whether sums are sent by collectives, from the answers of `own_place` in all processes: all must have one
+    backend, and each a device of its own."""
     known = [one for one in told if one is not None]
     return len(known) == len(told) == len({place for _, place in known}) and len({name for name, _ in known}) == 1
 
 
 def adds_exactly(carrier: Carrier, rank: int, size: int) -> bool:
-    """Whether this process gets the right share of a known sum, and the right shares of all, in numbers of 61 bits."""
+    """Try the carrier on a known sum of numbers of up to 61 bits: whether this process gets its own share of it, and
+    all shares, right."""
     places = torch.arange(2 * size)
     signs = 1 - 2 * (places % 2)
     sums = signs * (size * (2**61 // size - places) - size * (size - 1) // 2)

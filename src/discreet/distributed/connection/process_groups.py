@@ -98,7 +98,7 @@ GROUPS = Groups()
 
 
 def timeout() -> timedelta:
-    """How long a process waits for another one: `DISCREET_TIMEOUT` seconds, or 30 minutes."""
+    """The time that a process waits for another one: `DISCREET_TIMEOUT` seconds, 30 minutes by default."""
     given = os.environ.get("DISCREET_TIMEOUT", "")
     try:
         return timedelta(seconds=checks.positive("DISCREET_TIMEOUT", float(given))) if given else _TIMEOUT
