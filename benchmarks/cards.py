@@ -6,8 +6,9 @@
 One process for each model, contestants interleaved. `plain`: forward, backward and a step of SGD on a batch of this
 size, under autocast. `clipping`: the clipped sum of such a chunk, which is what a step repeats for every chunk of its
 batch. `release`: once a step, from the sum to the weights, with noise that is drawn then; a run draws it beside the
-chunks. Peers take a whole step on one chunk. Memory is what the first step allocates beside the weights, in single
-precision.
+chunks. `--chunks`: whole steps of the public loop, of so many chunks on average, beside plain ones that add up the
+gradients of as many. Peers take a whole step on one chunk. Memory is what the first step allocates beside the weights,
+in single precision.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from contestants import PEERS, Ours, Setting, Step, plain
+from contestants import PEERS, Ours, Setting, Step, plain, session
 from workloads import BATCH
 
 WARM = 2
@@ -55,6 +56,22 @@ def measure(setting: Setting, rounds: int, peers: list[str], releases: int) -> N
         show(setting.name, "release", float(np.median([one for one, _ in taken])), 0, "", max(one for _, one in taken))
 
 
+def measure_loop(setting: Setting, rounds: int, chunks: int) -> None:
+    """Print the rows of whole steps. Poisson batches vary, so means are told."""
+    began = time.perf_counter()
+    steps = {"plain step": plain(setting, chunks), "step of the public loop": session(setting, chunks)}
+    for step in steps.values():
+        timed(step, setting.device)
+    ready = time.perf_counter() - began
+    found = {name: [timed(step, setting.device) for _ in range(rounds)] for name, step in steps.items()}
+    tokens = chunks * (16 if setting.tiny else 1024) * (2 if setting.tiny else BATCH[setting.name])
+    for name, taken in found.items():
+        seconds = [one for one, _ in taken]
+        ratio = f"{np.mean(seconds) / np.mean([one for one, _ in found['plain step']]):.2f}"
+        who = f"{name} of {chunks} chunks" + (f", ready after {ready:.0f} s" if name != "plain step" else "")
+        show(setting.name, who, float(np.mean(seconds)), tokens, ratio, max(peak for _, peak in taken))
+
+
 def timed(step: Callable[[], object], device: str) -> tuple[float, float]:
     """Seconds until the device has done the step, and how many GiB it allocated at most above what was there before."""
     before = 0
@@ -83,12 +100,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--peers", default="", help=f"some of {', '.join(PEERS)}")
     parser.add_argument("--releases", type=int, default=0, help="how many releases to time")
+    parser.add_argument("--chunks", type=int, default=0, help="time whole steps of so many chunks instead")
     parser.add_argument("--tiny", action="store_true", help="the models cut down, to see that they run")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     if options.alone:
         setting = Setting(options.names[0], None, options.device, True, False, options.tiny)
+        if options.chunks:
+            measure_loop(setting, options.rounds, options.chunks)
+            return
         measure(setting, options.rounds, [one for one in options.peers.split(",") if one], options.releases)
         return
     where = torch.cuda.get_device_name() if options.device != "cpu" else "processor"

@@ -110,21 +110,23 @@ class Ours:
         return Receipt("benchmark", 0, self.position, Gaussian(MULTIPLIER))
 
 
-def session(setting: Setting) -> Step:
-    """A step of the public loop on Poisson batches of the same expected size: everything that a user waits for."""
+def session(setting: Setting, chunks: int = 1) -> Step:
+    """A step of the public loop on Poisson batches of the expected size of so many chunks: everything that a user waits
+    for."""
     data = setting.data()
     trained = [one for one in data.model.parameters() if one.requires_grad]
     model, optimizer, loss = data.model, torch.optim.SGD(trained, lr=RATE), nn.CrossEntropyLoss()
     plan = Plan.poisson(
         population=len(data.inputs),
-        batch=data.batch,
+        batch=chunks * data.batch,
         steps=10**5,
         clip_norm=NORM,
         noise_multiplier=MULTIPLIER,
         delta=1e-6,
     )
     folder = Path(tempfile.mkdtemp()) / "run"
-    engine = EngineOptions("bookkeeping", autocast=torch.bfloat16 if setting.autocast else None)
+    autocast = torch.bfloat16 if setting.autocast else None
+    engine = EngineOptions("bookkeeping", autocast=autocast, physical_batch=None if chunks == 1 else data.batch)
     run = Training(plan, model, loss, optimizer, (data.inputs, data.targets), run=str(folder), engine=engine)
     opened = ExitStack().enter_context(run.session())
 
@@ -135,8 +137,8 @@ def session(setting: Setting) -> Step:
     return step
 
 
-def plain(setting: Setting) -> Step:
-    """An ordinary step of SGD, on a random batch that it fetches."""
+def plain(setting: Setting, chunks: int = 1) -> Step:
+    """An ordinary step of SGD, on a random batch that it fetches; of so many chunks, whose gradients it adds up."""
     data = setting.data()
     loss, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(data.model.parameters(), lr=RATE)
     forward = torch.compile(data.model) if setting.compiled else data.model
@@ -146,19 +148,20 @@ def plain(setting: Setting) -> Step:
         scores, targets = forward(data.inputs[rows]), data.targets[rows]
         if scores.dim() > 2:  # tokens one after the other, which is faster
             scores, targets = scores.transpose(1, 2).flatten(0, 1), targets.flatten()
-        return loss(scores, targets)
+        return loss(scores, targets) / chunks
 
-    return _one_pass(setting, value, optimizer)
+    return _passes(setting, value, optimizer, chunks)
 
 
-def _one_pass(setting: Setting, loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer) -> Step:
-    """One pass forward and back, and a step."""
+def _passes(setting: Setting, loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer, count: int = 1) -> Step:
+    """Passes forward and back, and a step."""
 
     def step() -> None:
         optimizer.zero_grad()
-        with setting.precision():
-            value = loss()
-        value.backward()
+        for _ in range(count):
+            with setting.precision():
+                value = loss()
+            value.backward()
         optimizer.step()
 
     return step
@@ -178,7 +181,7 @@ def opacus_hooks(setting: Setting) -> Step:
         expected_batch_size=len(inputs),
     )
 
-    return _one_pass(setting, lambda: loss(wrapped(inputs), targets), optimizer)
+    return _passes(setting, lambda: loss(wrapped(inputs), targets), optimizer)
 
 
 def opacus_ghost(setting: Setting) -> Step:
@@ -205,7 +208,7 @@ def opacus_ghost(setting: Setting) -> Step:
         tokens = scores.transpose(1, 2).flatten(0, 1)  # a token's loss each; Opacus takes the mean of a row
         return loss(tokens, targets.flatten(), shape=targets.shape)
 
-    return _one_pass(setting, value, optimizer)
+    return _passes(setting, value, optimizer)
 
 
 def fastdp(setting: Setting) -> Step:

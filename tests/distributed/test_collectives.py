@@ -4,21 +4,16 @@ On cards they are those of NCCL (tests/cards). Here gloo's take their place, bet
 the library.
 """
 
-import json
-import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-import sharded_runs
-import shared_runs
 import torch
+from collective_runs import MET, RUNS, alone_digest, check, ends_in_all
 from forked import forked, started
 from hypothesis import given
 from problems import linear
@@ -32,56 +27,20 @@ from discreet.distributed.team import _sums_there
 from discreet.distributed.whole_sums import FineGrid, SumsOnGrid
 from discreet.training.apply import apply
 
-RUNS: Mapping[str, tuple[Any, str, tuple[str, ...]]] = {
-    "replicate": (shared_runs, "shared_runs.py", ("vmap, exact noise", "adaptive clipping", "metrics")),
-    "fully": (sharded_runs, "sharded_runs.py", ("bookkeeping, Adam", "bfloat16", "rows that fail")),
-}
-GONE = "has ended or does not answer"
-MET: dict[str, tuple[str, int]] = {
-    "a_sum_that_is_rounded": ("collectives of gloo do not add whole numbers exactly. Nothing was charged", 0),
-    "a_sum_that_is_not_written": (GONE, 2),
-    "sums_that_are_not_written": (GONE, 2),
-    "means_that_are_not_written": (GONE, 2),
-    "weights_that_are_not_written": (GONE, 2),
-    "weights_of_before": (GONE, 2),
-    "a_failure_to_begin": (GONE, 2),
-    "a_process_that_is_gone_before_the_sum": (GONE, 2),
-    "a_process_that_is_gone_in_a_pass": (GONE, 2),
-    "a_failure_before_the_sum": (GONE, 2),
-    "a_collective_that_does_not_end": (GONE, 2),
-}
-"""What processes say, and how many steps were released before."""
-
-OWN = {
-    "a_process_that_is_gone_before_the_sum": "gone",
-    "a_process_that_is_gone_in_a_pass": "gone",
-    "a_failure_before_the_sum": "KeyError",
-}
-"""The error of the second process, where it is its own."""
-
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], str]:
     """What one process releases in a case."""
 
     def found(shard: str, name: str) -> str:
-        runs, _, _ = RUNS[shard]
-        shared = {"shard": "replicate", "lanes": runs.LANES}
-        digest: str = runs.digest_of(runs.CASES[name], tmp_path_factory.mktemp("alone") / "run", shared)[0]
-        return digest
+        return alone_digest(shard, name, tmp_path_factory.mktemp("alone") / "run")
 
     return cache(found)
 
 
-def check(alone: Callable[[str, str], str], shard: str, processes: int, folder: Path, names: tuple[str, ...]) -> None:
-    _, program, _ = RUNS[shard]
-    (line,) = forked(processes, "by_collectives.py", program, str(folder), *names).splitlines()
-    assert json.loads(line) == {name: alone(shard, name) for name in names}
-
-
 @pytest.mark.parametrize("shard", RUNS)
 def test_two_processes_release_what_one_does(tmp_path: Path, alone: Callable[[str, str], str], shard: str) -> None:
-    check(alone, shard, 2, tmp_path, RUNS[shard][2][:1])
+    check(forked, alone, shard, 2, tmp_path, RUNS[shard][2][:1])
 
 
 @pytest.mark.parametrize("processes", [2, 3, 4])
@@ -89,24 +48,12 @@ def test_two_processes_release_what_one_does(tmp_path: Path, alone: Callable[[st
 def test_so_do_three_and_four_in_other_ways_to_train(
     tmp_path: Path, alone: Callable[[str, str], str], shard: str, processes: int
 ) -> None:
-    check(alone, shard, processes, tmp_path, RUNS[shard][2])
+    check(forked, alone, shard, processes, tmp_path, RUNS[shard][2])
 
 
 @pytest.mark.parametrize("name", MET)
 def test_what_goes_wrong_ends_the_step_in_all(tmp_path: Path, name: str) -> None:
-    """Long before the 60 seconds for which processes wait for each other."""
-    began = time.monotonic()
-    started(2, "collective_mistakes.py", str(tmp_path), name, timeout=50)
-    assert time.monotonic() - began < 40
-    said, released = MET[name]
-    for rank in range(2):
-        kind, words, count = json.loads((tmp_path / f"{name}.{rank}").read_text())
-        if rank == 1 and name in OWN:
-            assert kind == OWN[name]
-            continue
-        assert re.search(said, words), (rank, kind, words)
-        assert count == released
-        assert "a private row" not in words
+    ends_in_all(started, tmp_path, name)
 
 
 @pytest.mark.parametrize("asked", ["", "0", "1"])

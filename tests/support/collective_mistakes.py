@@ -19,7 +19,7 @@ import pytest
 import sharded_runs
 import torch
 import torch.distributed as dist
-from by_collectives import BETWEEN_PROCESSORS, between_processors
+from by_collectives import BETWEEN, by_collectives
 from shared_mistakes import OTHER, main, run, training
 from torch import Tensor
 
@@ -133,7 +133,7 @@ def a_failure_to_begin(folder: Path) -> None:
         if OTHER:
             patch.setattr(dist, "reduce_scatter_tensor", fail)
         else:
-            stuck = replace(BETWEEN_PROCESSORS, ended=lambda _: False)
+            stuck = replace(BETWEEN, ended=lambda _: False)
             patch.setattr(GROUPS, "carrier", replace(GROUPS.carrier, backend=stuck))  # type: ignore[type-var]
             patch.setattr(dist, "reduce_scatter_tensor", lambda *_, **__: Ended())
 
@@ -180,7 +180,7 @@ def a_collective_that_does_not_end(folder: Path) -> None:
 
     def spoil(patch: pytest.MonkeyPatch) -> None:
         if OTHER:
-            stuck = replace(BETWEEN_PROCESSORS, ended=lambda _: False)
+            stuck = replace(BETWEEN, ended=lambda _: False)
             patch.setattr(GROUPS, "carrier", replace(GROUPS.carrier, backend=stuck))  # type: ignore[type-var]
 
     os.environ["DISCREET_TIMEOUT"] = "3"
@@ -205,5 +205,5 @@ MISTAKES: dict[str, Callable[[Path], None]] = {
 }
 
 if __name__ == "__main__":
-    between_processors()
+    by_collectives()
     main(Path(sys.argv[1]), sys.argv[2:], MISTAKES)
