@@ -87,10 +87,11 @@ def sums_to_form(
     shares: dict[str, list[Share]] = {}
     squares: dict[str, Tensor] = {}
     at_once: set[str] = set()  # names whose sum needs weights: a module runs again, or a tensor is a part of a weight
+    names = {id(parameter): name for name, parameter in parameters.items()}
 
     def measure(group: list[Call]) -> None:
         with torch.no_grad(), full_precision(device):
-            found, lengths = measured(parameters, group, units, clip)
+            found, lengths = measured(names, group, units, clip)
         for one in rules_of(found):
             one.settle(rows=clip.scales is not None)
         if any(call.owner.runs_again or not memory.isdisjoint(_memory(_of_call(call))) for call in group):
@@ -136,11 +137,12 @@ def _memory(tensors: Iterable[Tensor]) -> set[int]:
 
 
 def measured(
-    parameters: dict[str, nn.Parameter], calls: list[Call], units: Units | None, clip: Clip
+    names: Mapping[int, str], calls: list[Call], units: Units | None, clip: Clip
 ) -> tuple[dict[str, list[Share]], dict[str, Tensor]]:
     """By parameter of the calls: the rules that contribute to its gradient, and the squared norms of that gradient
-    for each example (or unit), in the scales of the clip unless it is a box: float64, shape (examples,)."""
-    shares = _shares(parameters, calls, units if units is not None and units.most > 1 else None)
+    for each example (or unit), in the scales of the clip unless it is a box: float64, shape (examples,). `names`: the
+    name of each trainable parameter, by its id."""
+    shares = _shares(names, calls, units if units is not None and units.most > 1 else None)
     if clip.scales is None:
         squares = {}
         for name, held in shares.items():
@@ -156,9 +158,8 @@ def rules_of(shares: dict[str, list[Share]]) -> list[Rule]:
     return list({id(one): one for held in shares.values() for one, _ in held}.values())
 
 
-def _shares(parameters: dict[str, nn.Parameter], calls: list[Call], units: Units | None) -> dict[str, list[Share]]:
+def _shares(names: Mapping[int, str], calls: list[Call], units: Units | None) -> dict[str, list[Share]]:
     """The rules that contribute to the gradient of each parameter of the calls."""
-    names = {id(parameter): name for name, parameter in parameters.items()}
     shares: dict[str, list[Share]] = {}
     for one, call in _joined(calls):
         if units is not None:

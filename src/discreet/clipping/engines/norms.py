@@ -38,10 +38,11 @@ def example_squares(
     device = next(iter(parameters.values())).device
     none = torch.zeros(len(inputs) if units is None else len(units), dtype=torch.float64, device=device)
     squares = dict.fromkeys(parameters, none)
+    names = {id(parameter): name for name, parameter in parameters.items()}
 
     def measure(group: list[Call]) -> None:
         with torch.no_grad():
-            shares, found = measured(parameters, group, units, clip)
+            shares, found = measured(names, group, units, clip)
             squares.update({name: part.to(device) for name, part in found.items()})
             if use is not None:
                 use(shares)
