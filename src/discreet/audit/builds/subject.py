@@ -6,7 +6,7 @@ import copy
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from discreet.audit.builds.made_up import MadeUp, Maker
 from discreet.audit.builds.watched_rows import watched
 from discreet.clipping import Criterion
 from discreet.clipping.geometry import Geometry
+from discreet.clipping.separation import KnownResults
 from discreet.clipping.separation.copies import copied
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
@@ -27,6 +28,7 @@ from discreet.methods import NoiseAware
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream
 from discreet.training import EngineOptions, PublicBatches, PublicData, RunOptions, Training
+from discreet.training.preflight.engine_check import Preflight, engine_checks
 
 Pipeline = Callable[[MadeUp], object]
 """What a user's own code makes of raw rows, for `Training`."""
@@ -41,7 +43,8 @@ class Subject:
 
     `maker` makes rows of the shape of the private ones. `transform`, `views`: as in `Augmented`. `beside`: public rows
     that join every step. `pipeline`: as it is by default. `lanes`: those of a run that several processes may take; one
-    process takes all of them here. `sites`: those at which made-up units lie, each with a lane of its own.
+    process takes all of them here. `sites`: those at which made-up units lie, each with a lane of its own. `checked`:
+    the engines as they were checked on random rows, which is not repeated while all that it depends on is the same.
     """
 
     plan: Plan | AdaptivePlan
@@ -57,6 +60,7 @@ class Subject:
     pipeline: Pipeline | None = None
     lanes: int | None = None
     sites: int | None = None
+    checked: KnownResults[Preflight] = field(default_factory=KnownResults)
 
     @classmethod
     def of(cls, training: Training, pipeline: Pipeline | None = None) -> Subject:
@@ -135,19 +139,21 @@ class Subject:
         beside = None if plan.sampling.strategy != (1,) else self.beside
         data, units = self._data(rows, watch=watch)
         with tempfile.TemporaryDirectory(dir=memory()) as folder:
-            yield Training(
-                plan,
-                model,
-                criterion,
-                optimizer,
-                data,
-                units=units,
-                public=PublicData(beside=beside),
-                run=RunOptions(Path(folder) / "run", stream=stream, lanes=self.lanes),
-                shard=None if self.lanes is None and self.sites is None else "replicate",
-                engine=engine,
-                geometry=geometry,
-            )
+            with engine_checks(self.checked):
+                made = Training(
+                    plan,
+                    model,
+                    criterion,
+                    optimizer,
+                    data,
+                    units=units,
+                    public=PublicData(beside=beside),
+                    run=RunOptions(Path(folder) / "run", stream=stream, lanes=self.lanes),
+                    shard=None if self.lanes is None and self.sites is None else "replicate",
+                    engine=engine,
+                    geometry=geometry,
+                )
+            yield made
 
     def _data(self, rows: MadeUp, *, watch: bool) -> tuple[object, object]:
         """The rows as a training takes them, and whose each is."""

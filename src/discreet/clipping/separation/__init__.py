@@ -10,6 +10,7 @@ examine     programs and proofs from batches of random rows
 copies      copies of the model, through which private rows run
 glance      a quick answer whether plain modules changed
 memory      all that a model holds beside its parameters
+known_results   results, kept with all that they were computed from
 function    functions of rows, such as transforms, checked in the same way
 watched     engines that are checked while they run
 """
@@ -18,6 +19,7 @@ from discreet.clipping.separation import recorder
 from discreet.clipping.separation.copies import Twin, Twins, copied
 from discreet.clipping.separation.examine import Mixes, Run, examined, proved, recorded
 from discreet.clipping.separation.function import Function
+from discreet.clipping.separation.known_results import KnownResults
 from discreet.clipping.separation.memory import Kept, Memory
 from discreet.clipping.separation.watched import Apart, Proofs, Together
 
@@ -25,6 +27,7 @@ __all__ = [
     "Apart",
     "Function",
     "Kept",
+    "KnownResults",
     "Memory",
     "Mixes",
     "Proofs",

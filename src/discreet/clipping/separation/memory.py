@@ -23,15 +23,8 @@ from discreet.clipping.separation.glance import Glance, hooks_of, is_more
 _PLAIN = frozenset({int, str, bytes, bool, type(None), type(...), type(NotImplemented)})
 
 _AS_THEMSELVES = (
-    type,
-    types.FunctionType,
-    types.ModuleType,
-    types.CodeType,
-    torch.dtype,
-    torch.device,
-    torch.layout,
-    torch.memory_format,
-    logging.Logger,
+    *(type, types.FunctionType, types.ModuleType, types.CodeType, logging.Logger),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format),
 )
 """Types that `copy.deepcopy` does not copy, and globals (see `_is_itself`)."""
 
@@ -66,15 +59,15 @@ class Memory:
         self._glance: Glance | None = None
         self._again = 0
         self._parameters = {id(one): one for one in model.parameters()} if isinstance(model, nn.Module) else {}
-        found = _found(self._parameters, (model, *others), tensors)
+        found = listed(self._parameters, (model, *others), tensors)
         self._found = [one.clone() if isinstance(one, Tensor) else one for one in found]
 
     def is_kept(self, model: object, *others: object) -> bool:
         """Whether the objects still hold the same."""
         if self._glance is not None and model is self._model and self._glance.is_kept(*others):
             return True
-        found = _found(self._parameters, (model, *others), self._tensors)
-        kept = len(found) == len(self._found) and all(map(_same, self._found, found))
+        found = listed(self._parameters, (model, *others), self._tensors)
+        kept = len(found) == len(self._found) and all(map(same, self._found, found))
         self._again += 1
         if kept and self._again == 1:  # so the objects hold now what they held: a glance can tell next time
             self._glance = Glance.at(_UNCHANGING, model, *others)
@@ -112,14 +105,15 @@ def holds_part_of(model: nn.Module, criterion: object) -> bool:
     return any(id(one) in walk.places for one in (*model.modules(), *model.parameters()))
 
 
-class _Unknown:
+class Unknown:
     """Stands for an object that cannot be read; it equals nothing, not even itself."""
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
+    """Whether two entries of `listed` are the same."""
     if one is other:
         return True
-    if type(one) is not type(other) or isinstance(one, (type, _Unknown)):
+    if type(one) is not type(other) or isinstance(one, (type, Unknown)):
         return False  # a class may say that it equals another one
     return _same_bits(one, other) if isinstance(one, Tensor) else bool(one == other)
 
@@ -144,7 +138,7 @@ def _is_itself(value: object) -> bool:
     return sys.modules.get(value.__name__) is value
 
 
-def _bits(tensor: Tensor) -> Tensor:
+def bits(tensor: Tensor) -> Tensor:
     """The bits of the numbers as integers, so that NaN equals NaN, and zero differs from minus zero."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
@@ -159,14 +153,15 @@ def _unwarned(kind: type) -> contextlib.AbstractContextManager[object]:
     return warnings.catch_warnings(action="ignore", category=DeprecationWarning)
 
 
-def _found(parameters: dict[int, nn.Parameter], objects: tuple[object, ...], tensors: bool) -> list[Any]:
+def listed(parameters: dict[int, nn.Parameter], objects: tuple[object, ...], tensors: bool) -> list[Any]:
+    """All that objects hold, in the order of a walk; without the numbers of these parameters, which have their ids."""
     walk = _Walk(parameters, tensors=tensors)
     try:
         for one in objects:
             if not holds_nothing(one):
                 walk.into(one)
     except Exception:  # an object may raise any error
-        return [_Unknown()]
+        return [Unknown()]
     return walk.found
 
 
@@ -252,7 +247,7 @@ class _Walk:
                 self.found += (self._place(memory), tensor.storage_offset(), tensor.stride())
                 if id(tensor) not in self._parameters:
                     writes = 0 if tensor.is_inference() else tensor._version
-                    self.found += (writes, tensor.dtype, _bits(tensor.detach()))
+                    self.found += (writes, tensor.dtype, bits(tensor.detach()))
             except Exception:  # a tensor of another layout, or one without memory
                 self._reduced(tensor)
 
@@ -309,7 +304,7 @@ class _Walk:
                 return
             parts = [list(one) if place in (3, 4) and one is not None else one for place, one in enumerate(parts)]
         except Exception:  # an object may raise any error
-            self.found.append(_Unknown())
+            self.found.append(Unknown())
             return
         for one in parts:
             self.into(one)

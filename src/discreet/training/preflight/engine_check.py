@@ -9,21 +9,31 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from discreet.clipping import Clip, Criterion, Engine, frozen_norms, modes_kept, private_parameters, training_mode
+from discreet.clipping import (
+    ENGINES,
+    Clip,
+    Criterion,
+    Engine,
+    frozen_norms,
+    modes_kept,
+    private_parameters,
+    training_mode,
+)
 from discreet.clipping.engines.long_rows import beyond
+from discreet.clipping.separation import KnownResults
 from discreet.clipping.separation.copies import copied
 from discreet.clipping.separation.program import Template
 from discreet.core.errors import UnsupportedModel
 from discreet.data import PrivateData
 from discreet.randomness.host_generators import HostGenerators
-from discreet.training.preflight.engine_comparison import Comparison, apart
+from discreet.training.preflight.engine_comparison import Comparison, apart, as_it_was
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.preflight.engine_timing import (
     CLEARLY,
@@ -37,7 +47,7 @@ from discreet.training.preflight.engine_timing import (
 )
 from discreet.training.preflight.float_slack import SIZES, TooMuchRounding, distance, float_slack, unmeasured_reach
 from discreet.training.preflight.loss_check import check_loss
-from discreet.training.preflight.random_rows import UNITS, random_rows
+from discreet.training.preflight.random_rows import UNITS, Examples, random_rows
 from discreet.training.preflight.watching import BATCHED, Pristine, watched
 
 _CANDIDATES = ("bookkeeping", "ghost", "vmap")
@@ -48,6 +58,8 @@ _CHUNK_MEMORY, _LARGEST_CHUNK, _GRADIENT_MEMORY = 2**30, 1024, 2**28
 
 _LOOKED_AT, _MANY = 64, 0.05
 """How many rows are searched for long ones, and the share of long rows that is reported."""
+
+_KNOWN: ContextVar[KnownResults[Preflight] | None] = ContextVar("checked engines", default=None)
 
 _log = logging.getLogger("discreet")
 
@@ -90,13 +102,12 @@ def try_engines(
     options = EngineOptions.of(engine)
     frozen, rows = frozen_norms(model), rows_per_unit * data.views
     pristine = Pristine(*copied(model, criterion), random_rows(model, data, classes, rows))  # as it was before any row
-    host = HostGenerators()
-    found = _compared(options, model, criterion, data, classes, rows, clips)
-    if host.rewind():
-        raise UnsupportedModel(
-            "the model or the loss draws from the global generator of NumPy or Python; use torch's generator, which is "
-            "seeded with secret bits"
-        )
+    with _host_generators_left():
+        examples = random_rows(model, data, classes, rows)
+    timed = options.physical_batch if options.name == AUTO else None  # rows of the chunks that `auto` takes
+    given = EngineOptions(options.name, options.autocast, physical_batch=timed), model, criterion, examples, clips
+    known = _KNOWN.get()
+    found = _compared(*given) if known is None else known.of(partial(_compared, *given), *given, ENGINES)
     chunk, line = options.physical_batch or found.chunk, found.line
     if options.autocast is not None:
         line += f"; under autocast to {options.autocast}"
@@ -111,28 +122,45 @@ def try_engines(
     return Preflight(taken, chunk, line, found.reach, found.proved, options.shaped(found.engine, most))
 
 
+@contextmanager
+def engine_checks(known: KnownResults[Preflight]) -> Iterator[None]:
+    """Inside, an engine that was checked with the same model, loss, random rows and clips is not checked again."""
+    token = _KNOWN.set(known)
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
+
+
 def _compared(
-    options: EngineOptions,
-    model: nn.Module,
-    criterion: Criterion,
-    data: PrivateData,
-    classes: int | None,
-    rows_per_unit: int,
-    clips: tuple[Clip, ...],
+    options: EngineOptions, model: nn.Module, criterion: Criterion, examples: Examples, clips: tuple[Clip, ...]
 ) -> Preflight:
-    name, chunk = options.name, options.physical_batch
-    with _as_it_was(model):
-        examples = random_rows(model, data, classes, rows_per_unit)
-        check_loss(model, criterion, examples)
-    if name == "reference":
-        line = "engine reference: one backward pass per example"
-        return Preflight(options.engine(name), _gradient_chunk(model), line)
-    with _as_it_was(model):
-        try:
-            stage = Comparison(options, model, criterion, examples, clips)
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            return _unchecked(options, model, error)
-        return _chosen(stage, chunk) if name == AUTO else _checked(stage, name)
+    """The engine as compared on random rows: a function of its arguments, which sees no data."""
+    name = options.name
+    with _host_generators_left():
+        with as_it_was(model):
+            check_loss(model, criterion, examples)
+        if name == "reference":
+            line = "engine reference: one backward pass per example"
+            return Preflight(options.engine(name), _gradient_chunk(model), line)
+        with as_it_was(model):
+            try:
+                stage = Comparison(options, model, criterion, examples, clips)
+            except (RuntimeError, ValueError, IndexError, TypeError) as error:
+                return _unchecked(options, model, error)
+            return _chosen(stage, options.physical_batch) if name == AUTO else _checked(stage, name)
+
+
+@contextmanager
+def _host_generators_left() -> Iterator[None]:
+    """Refuse what draws from the global generators of NumPy and Python inside."""
+    host = HostGenerators()
+    yield
+    if host.rewind():
+        raise UnsupportedModel(
+            "the model or the loss draws from the global generator of NumPy or Python; use torch's generator, which is "
+            "seeded with secret bits"
+        )
 
 
 def _checked(stage: Comparison, name: str) -> Preflight:
@@ -269,31 +297,6 @@ def _warn_of_long_rows(data: PrivateData, reach: float) -> None:
             100 * share,
             reach,
         )
-
-
-@contextmanager
-def _as_it_was(model: nn.Module) -> Iterator[None]:
-    """Training mode inside the context; afterwards buffers, modes and torch's generator are restored."""
-    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    try:
-        with modes_kept(model), torch.random.fork_rng():
-            training_mode(model)
-            yield
-    finally:
-        changed = [name for name, buffer in model.named_buffers() if not _same(buffer, before.get(name))]
-        with torch.no_grad():
-            for name in changed:
-                if name in before:
-                    model.get_buffer(name).copy_(before[name])
-    if changed:
-        raise UnsupportedModel(
-            f"buffer {changed[0]!r} changes when the model is called in training mode, so private data would enter "
-            "it; remove what writes to it"
-        )
-
-
-def _same(one: Tensor, other: Tensor | None) -> bool:
-    return other is not None and one.shape == other.shape and bool(torch.equal(one, other))
 
 
 def _room(stage: Comparison, name: str) -> int:

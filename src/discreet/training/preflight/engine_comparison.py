@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import BIT, Clip, Criterion, private_parameters
+from discreet.clipping import BIT, Clip, Criterion, modes_kept, private_parameters, training_mode
 from discreet.clipping.engines.engine import reference_sum, unit_gradients
 from discreet.clipping.engines.footprint import Footprint, footprint
 from discreet.clipping.factor import clipped
@@ -184,3 +185,28 @@ def added(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 def length(sums: dict[str, Tensor]) -> float:
     """The L2 norm of all tensors together."""
     return math.sqrt(sum(float(part.double().square().sum()) for part in sums.values()))
+
+
+@contextmanager
+def as_it_was(model: nn.Module) -> Iterator[None]:
+    """Training mode inside the context; afterwards buffers, modes and torch's generator are restored."""
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    try:
+        with modes_kept(model), torch.random.fork_rng():
+            training_mode(model)
+            yield
+    finally:
+        changed = [name for name, buffer in model.named_buffers() if not _same(buffer, before.get(name))]
+        with torch.no_grad():
+            for name in changed:
+                if name in before:
+                    model.get_buffer(name).copy_(before[name])
+    if changed:
+        raise UnsupportedModel(
+            f"buffer {changed[0]!r} changes when the model is called in training mode, so private data would enter "
+            "it; remove what writes to it"
+        )
+
+
+def _same(one: Tensor, other: Tensor | None) -> bool:
+    return other is not None and one.shape == other.shape and bool(torch.equal(one, other))
