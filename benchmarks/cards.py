@@ -45,8 +45,7 @@ def measure(setting: Setting, rounds: int, peers: list[str], releases: int) -> N
             seconds, peak = timed(step, setting.device)
             peaks[name] = peaks[name] if turn else peak  # later steps begin with gradients of the one before
             found[name] += [seconds] if turn >= WARM else []
-    length = 16 if setting.tiny else 1024
-    tokens = length * (setting.batch or (2 if setting.tiny else BATCH[setting.name]))
+    tokens = tokens_of(setting)
     for name, seconds in found.items():
         ratio = float(np.median(np.array(seconds) / np.array(found["plain"])))
         show(setting.name, name, float(np.median(seconds)), tokens, f"{ratio:.2f}", peaks[name])
@@ -64,12 +63,17 @@ def measure_loop(setting: Setting, rounds: int, chunks: int) -> None:
         timed(step, setting.device)
     ready = time.perf_counter() - began
     found = {name: [timed(step, setting.device) for _ in range(rounds)] for name, step in steps.items()}
-    tokens = chunks * (16 if setting.tiny else 1024) * (2 if setting.tiny else BATCH[setting.name])
+    tokens = chunks * tokens_of(setting)
     for name, taken in found.items():
         seconds = [one for one, _ in taken]
         ratio = f"{np.mean(seconds) / np.mean([one for one, _ in found['plain step']]):.2f}"
         who = f"{name} of {chunks} chunks" + (f", ready after {ready:.0f} s" if name != "plain step" else "")
         show(setting.name, who, float(np.mean(seconds)), tokens, ratio, max(peak for _, peak in taken))
+
+
+def tokens_of(setting: Setting) -> int:
+    """The tokens of a chunk."""
+    return (16 if setting.tiny else 1024) * (setting.batch or (2 if setting.tiny else BATCH[setting.name]))
 
 
 def timed(step: Callable[[], object], device: str) -> tuple[float, float]:
@@ -101,12 +105,13 @@ def main() -> None:
     parser.add_argument("--peers", default="", help=f"some of {', '.join(PEERS)}")
     parser.add_argument("--releases", type=int, default=0, help="how many releases to time")
     parser.add_argument("--chunks", type=int, default=0, help="time whole steps of so many chunks instead")
+    parser.add_argument("--batch", type=int, help="rows of a chunk")
     parser.add_argument("--tiny", action="store_true", help="the models cut down, to see that they run")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     if options.alone:
-        setting = Setting(options.names[0], None, options.device, True, False, options.tiny)
+        setting = Setting(options.names[0], options.batch, options.device, True, False, options.tiny)
         if options.chunks:
             measure_loop(setting, options.rounds, options.chunks)
             return

@@ -10,21 +10,17 @@ import pytest
 import sharded_runs
 import shared_runs
 import torch
-from problems import certified_run
+from problems import certified_run, tiny_training
 from torchrun import torchrun
 
 from discreet.cli.app import run as command
 from discreet.publication import publish
-from discreet.training import Training
+from discreet.training import EngineOptions, Training
 from discreet.verification import verify
 
 SHARED = {"shard": "replicate", "lanes": shared_runs.LANES}
 ALIKE = [name for name in shared_runs.CASES if "dropout" not in name]  # a card has other random numbers
 SHARDED = ["bookkeeping, Adam", "ghost, Adam", "users", "exact noise", "bfloat16", "LoRA"]
-REFUSED = pytest.mark.xfail(
-    strict=True, reason="a loss of one's own is refused in shards on a card, and it is not known why"
-)
-GATHERED = [pytest.param(name, marks=REFUSED if name == "rows that fail" else ()) for name in sharded_runs.CASES]
 
 
 def weights(made: Training) -> torch.Tensor:
@@ -66,7 +62,7 @@ def test_two_processes_on_one_card_release_what_one_does(card: str, tmp_path: Pa
     assert json.loads(line) == alone
 
 
-@pytest.mark.parametrize("name", GATHERED)
+@pytest.mark.parametrize("name", sharded_runs.CASES)
 def test_one_process_that_gathers_its_weights_releases_the_same(card: str, tmp_path: Path, name: str) -> None:
     assert in_shards(name, tmp_path / "shards", "fully") == in_shards(name, tmp_path / "whole", "replicate")
 
@@ -79,6 +75,14 @@ def test_so_do_two_with_half_of_the_weights_each(card: str, tmp_path: Path) -> N
 def in_shards(name: str, folder: Path, shard: str) -> str:
     """A digest of the weights after every step of one process."""
     return sharded_runs.digest_of(sharded_runs.CASES[name], folder, {"shard": shard, "lanes": sharded_runs.LANES})[0]
+
+
+@pytest.mark.parametrize("autocast", [None, torch.bfloat16])
+def test_long_rows_of_attention_pass_the_checks(card: str, tmp_path: Path, autocast: torch.dtype | None) -> None:
+    """Kernels for attention add gradients of many blocks up in any order, which is not the model's doing."""
+    words = torch.randint(sharded_runs.WORDS, (24, 1024), generator=torch.Generator().manual_seed(2))
+    data, engine = (words, words[:, 0] % 3), EngineOptions("bookkeeping", autocast=autocast, physical_batch=8)
+    tiny_training(tmp_path, model=sharded_runs.gpt(), data=data, engine=engine).run()
 
 
 def test_a_run_beside_nccl_is_a_run_of_one_process(card: str, tmp_path: Path) -> None:

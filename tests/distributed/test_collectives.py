@@ -53,7 +53,7 @@ def test_so_do_three_and_four_in_other_ways_to_train(
 
 @pytest.mark.parametrize("name", MET)
 def test_what_goes_wrong_ends_the_step_in_all(tmp_path: Path, name: str) -> None:
-    ends_in_all(started, tmp_path, name)
+    ends_in_all(started, tmp_path, name, within=40)  # of the 60 seconds that they wait
 
 
 @pytest.mark.parametrize("asked", ["", "0", "1"])

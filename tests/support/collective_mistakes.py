@@ -40,6 +40,9 @@ class Ended:
     def wait(self, *_: Any) -> None:
         pass
 
+    def is_completed(self) -> bool:
+        return True
+
 
 class Never:
     """A collective to which the others do not come; nobody may wait for it."""

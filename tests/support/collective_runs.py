@@ -27,7 +27,7 @@ MET: dict[str, tuple[str, int]] = {
     "a_failure_to_begin": (GONE, 2),
     "a_process_that_is_gone_before_the_sum": (GONE, 2),
     "a_process_that_is_gone_in_a_pass": (GONE, 2),
-    "a_failure_before_the_sum": (GONE, 2),
+    "a_failure_before_the_sum": (f"{GONE}|process 1: it failed with KeyError", 2),  # on a card it fails earlier
     "a_collective_that_does_not_end": (GONE, 2),
 }
 """What processes say, and how many steps were released before."""
@@ -60,11 +60,12 @@ def check(
     assert json.loads(line) == {name: alone(shard, name) for name in names}
 
 
-def ends_in_all(start: Callable[..., Any], folder: Path, name: str) -> None:
-    """What goes wrong ends the step in both processes, long before the 60 seconds that they wait for each other."""
+def ends_in_all(start: Callable[..., Any], folder: Path, name: str, within: float) -> None:
+    """What goes wrong ends the step in both processes, within so many seconds: long before they would have waited long
+    enough for each other."""
     began = time.monotonic()
-    start(2, "collective_mistakes.py", str(folder), name, timeout=50)
-    assert time.monotonic() - began < 40
+    start(2, "collective_mistakes.py", str(folder), name, timeout=within + 10)
+    assert time.monotonic() - began < within
     said, released = MET[name]
     for rank in range(2):
         kind, words, count = json.loads((folder / f"{name}.{rank}").read_text())

@@ -180,7 +180,7 @@ def picky(folder: Path, shared: dict[str, Any]) -> Training:
     PickyLoss.largest, model = float("inf"), gpt()
     made = training(folder, shared, model=model, criterion=PickyLoss())
     with torch.no_grad():
-        PickyLoss.largest = 0.8 * float(model(texts()[0].to(DEVICE)).abs().max())
+        PickyLoss.largest = 0.95 * float(model(texts()[0].to(DEVICE)).abs().max())
     return made
 
 

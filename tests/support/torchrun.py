@@ -23,7 +23,7 @@ def started(processes: int, program: str, *arguments: str, timeout: float = 240)
     here = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
     return subprocess.run(
         [*command, str(SUPPORT / program), *arguments],
-        env=here | {"OMP_NUM_THREADS": "1", "DISCREET_TIMEOUT": "60"},
+        env={"DISCREET_TIMEOUT": "60"} | here | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=timeout,

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from discreet.clipping.admission.example_axes import UNKNOWN, Place, is_whole, moved, place_of, strayed
-from discreet.clipping.capture.tracing import Call, Trace, repeatable, steady_slopes, trace
+from discreet.clipping.capture.repeatable import repeatable
+from discreet.clipping.capture.tracing import Call, Trace, steady_slopes, trace
 from discreet.clipping.seeding import seed_torch
 
 _LARGE = (1e3, 1e6)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -99,16 +98,3 @@ def steady_slopes(model: nn.Module) -> Iterator[None]:
     finally:
         for module, lower, upper in slopes:
             module.lower, module.upper = lower, upper
-
-
-@contextmanager
-def repeatable() -> Iterator[None]:
-    """Inside, torch uses deterministic algorithms, where it has them."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*deterministic")
-            torch.use_deterministic_algorithms(True, warn_only=True)
-            yield
-    finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])

@@ -174,8 +174,8 @@ def refuse_unproved(engine: Engine, check: Together, model: nn.Module, criterion
         engine.clipped_sum(model, criterion, rows[0], rows[1], FailureProbe.CLIP, units)
     if check.again:
         raise UnsupportedModel(
-            "Python reads numbers from tensors of the model, and what it runs is then proved again with all weights at "
-            'hand; train with shard="replicate"'
+            "no row would add anything: model or loss fails on a random row, or Python reads numbers from tensors "
+            'of the model, which is proved with all weights at hand; mend that, or train with shard="replicate"'
         )
 
 
