@@ -10,8 +10,8 @@ Sums go by collectives of the cards where each process has one of its own and as
 Otherwise they go by gloo, from the memory of the host: a process sends to each other one in turn, at the rate of one
 connection, and waits for a message of each (`by_messages`). Facts go by gloo in any case, a message for every doubling.
 
-Left out: before every block of steps the first process sends the gradient of a random row to all others, by gloo, eight
-bytes a weight (`team.compare`); evaluations, checkpoints and reading rows.
+Left out: before every block of steps the gradient of a random row and its digest (`same_gradient`); evaluations,
+checkpoints and reading rows.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ MESSAGE, CONNECTION = 1e-4, 1.5e9
 """Of gloo: seconds for a message, and bytes a second that a connection carries while another one's come, as measured
 here between two processes of a machine."""
 
-CLIPPING, CLIPPING_ADAPTERS, NOT_HIDDEN = 1.5, 1.1, 0.3
-"""Private over plain computing, for all weights as measured on an H200 and for adapters as measured on processors
+CLIPPING, CLIPPING_ADAPTERS, NOT_HIDDEN = 1.5, 1.2, 0.3
+"""Private over plain computing, for all weights and for adapters, as measured on an H200 with 124 million weights
 (benchmarks/RESULTS.md); the share of plain messages (or, where these take longer, of computing) that is not hidden
 behind the other."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
@@ -24,6 +23,7 @@ from discreet.distributed.connection.carriers import Messages
 from discreet.distributed.lanes import Drawn, Lanes
 from discreet.distributed.lockstep import Lockstep
 from discreet.distributed.ranks import Ranks, refuse_failures
+from discreet.distributed.same_gradient import refuse_other_gradients
 from discreet.distributed.sharded_sums import ShardedSums
 from discreet.distributed.site_holders import held_once, sites_of
 from discreet.distributed.whole_sums import FineGrid, WholeSums, shapes_of
@@ -139,27 +139,9 @@ class Team:
             )
 
     def compare(self, answer: Mapping[str, Tensor] | None, error: float | None) -> None:
-        """`PrivacyViolation` in all processes unless a random unit has the same clipped gradient, of norm at most 1, in
-        all of them: exactly, or up to the float slack `error` in both. Nothing is released.
-
-        A unit that joins a batch moves those after it to other lanes. So processes that compute different functions
-        would let one unit move what all others contribute. None: model or loss cannot take random rows.
-        """
-        if self.ranks.size == 1:
-            return
-        purpose = "the gradient of a random unit"
-        names = self.ranks.from_first(purpose, lambda: None if answer is None else sorted(answer))
-        squares, same = 0.0, names == (None if answer is None else sorted(answer))
-        for name in names or ():
-            own = (answer or {}).get(name, torch.zeros(0)).detach().cpu().reshape(-1).double().numpy()
-            first = np.frombuffer(self.ranks.bytes_from_first(own.tobytes() if self.first else None))
-            same = same and len(first) == len(own)
-            squares += float(np.square(own - first).sum()) if same else 0.0
-        if any(self.ranks.all_facts(purpose, not (same and math.sqrt(squares) <= 2 * (error or 0.0)))):
-            raise PrivacyViolation(
-                "the processes of the run compute different gradients of the same random row; give all of them the "
-                "same model, loss and kind of machine. Nothing was charged for a further step"
-            )
+        """See `refuse_other_gradients`."""
+        if self.ranks.size > 1:
+            refuse_other_gradients(self.ranks, answer, error)
 
     @contextmanager
     def open(self) -> Iterator[None]:

@@ -15,7 +15,8 @@ within the collective itself, which ends by the timeout of the run.
 the number of the collective, which is looked for in what was gathered. So a collective that wrote nothing, or something
 old, ends the run.
 
-Collectives were never run on several cards. They are taken where `DISCREET_COLLECTIVES` is 1 in all processes.
+Collectives were never run on several cards, and hardly on one (docs/distributed.md). They are taken where
+`DISCREET_COLLECTIVES` is 1 in all processes.
 """
 
 from __future__ import annotations
