@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from discreet import publish
 from discreet.clipping import private_parameters
 from discreet.clipping.geometry import Fixed
+from discreet.data import Sites
 from discreet.plan import (
     AllocationSampling,
     Counts,
@@ -110,6 +111,13 @@ def _changing_rates(folder: Path) -> Trained:
     return _sampled(PoissonSampling(rate=0.5), 7, **changes)(folder)
 
 
+def _at_sites(folder: Path) -> Trained:
+    """Independent samplers draw at each site for itself."""
+    inputs, targets = blobs()
+    rows = {site: (inputs[site::3], targets[site::3]) for site in range(3)}
+    return certified_run(folder, data=Sites(rows, 3), shard="replicate", engine="bookkeeping")
+
+
 KINDS: Mapping[str, Callable[[Path], Trained]] = {
     "poisson": _planned(),
     "rates": _changing_rates,
@@ -125,6 +133,8 @@ KINDS: Mapping[str, Callable[[Path], Trained]] = {
     "metrics": _planned(metrics=METRICS, holdout=0.3, adjacency="zero_out"),
     "accuracy": _planned(metrics=[Metric(noise=5.0, every=3, rate=0.5)]),
     "queries": lambda folder: first_run(folder, first_plan()),
+    "lanes": lambda folder: certified_run(folder, shard="replicate", lanes=4, engine="bookkeeping"),
+    "sites": _at_sites,
     "people": lambda folder: certified_run(folder, plan=user_plan(noise_multiplier=3.0), units=SHUFFLED),
     "public rows": lambda folder: certified_run(folder, public=PublicBatches(*blobs(15, seed=3), weight=0.25)),
     **{f"{name} clipping": _clips(name) for name in CLIPPINGS if name != "flat"},
@@ -148,6 +158,8 @@ REVIEWED = (
         "cyclic",
         "individual",
         "queries",
+        "lanes",
+        "sites",
         "people",
         "public rows",
         "automatic clipping",
