@@ -1,67 +1,57 @@
-"""Attention whose backward pass adds up in one order: the same numbers as attention, by other operators."""
+"""The backward pass of attention on cards adds up in one order where runs are compared."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
-from discreet.clipping.capture import repeatable
-from discreet.clipping.capture.repeatable import RepeatableAttention
+from discreet.clipping.capture.repeatable import AttentionInOrder, repeatable
 
-KERNEL = "aten._scaled_dot_product_flash_attention_for_cpu.default"
+KERNEL = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+"""Takes the place of the one of cards."""
+
+Ways = dict[str, list[tuple[bool, bool]]]
 
 
 class Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts operators."""
+    """Whether deterministic algorithms are demanded of the attention's operator, and of others."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.count: Counter[str] = Counter()
+        self.found: Ways = {"attention": [], "others": []}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count[str(func)] += 1
+        enabled = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+        self.found["attention" if func is KERNEL else "others"].append(enabled)
         return func(*args, **(kwargs or {}))
 
 
-def parts() -> list[Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    return [torch.randn(2, 3, 17, 8, generator=generator, requires_grad=True) for _ in range(3)]
+def attention(x: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(x, x.tanh(), x.sin(), is_causal=True)
 
 
-def passed(given: list[Tensor], **options: Any) -> list[Tensor]:
-    """Outputs and gradients."""
-    torch.manual_seed(1)
-    query, key, value = given
-    found = F.scaled_dot_product_attention(query=query, key=key, value=value, **options)
-    return [found, *torch.autograd.grad(found.square().sum(), given)]
+def kept_apart(x: Tensor) -> Tensor:
+    found: Tensor = checkpoint(attention, x, use_reentrant=False)
+    return found
 
 
-@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}])
-def test_it_is_attention(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeatable, "_IN_ANY_ORDER", ("cpu",))
-    with Seen() as usual:
-        wanted = passed(parts(), **options)
-    with Seen() as seen, RepeatableAttention():
-        found = passed(parts(), **options)
-    torch.testing.assert_close(found, wanted)
-    assert usual.count[KERNEL] > 0
-    assert seen.count[KERNEL] == 0
+def of_torch(x: Tensor) -> Tensor:
+    found: Tensor = nn.MultiheadAttention(x.shape[-1], 2, batch_first=True)(x[0], x[0], x[0], need_weights=False)[0]
+    return found
 
 
-def test_its_dropout_is_the_same_in_the_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeatable, "_IN_ANY_ORDER", ("cpu",))
-    wanted = passed(parts(), dropout_p=0.4)  # with dropout it is products on the processor, too
-    with RepeatableAttention():
-        torch.testing.assert_close(passed(parts(), dropout_p=0.4), wanted)
-
-
-def test_the_processor_keeps_its_kernel() -> None:
-    with Seen() as seen, RepeatableAttention():
-        passed(parts())
-    assert seen.count[KERNEL] > 0
+@pytest.mark.parametrize("model", [attention, kept_apart, of_torch])
+def test_it_is_demanded_of_attention_alone(model: Callable[[Tensor], Tensor]) -> None:
+    x = torch.randn(2, 3, 17, 8, requires_grad=True)
+    with Seen() as seen, repeatable(), AttentionInOrder((KERNEL,)):
+        torch.autograd.grad(model(x).square().sum(), x)
+    assert set(seen.found["attention"]) == {(True, False)}
+    assert set(seen.found["others"]) == {(True, True)}
+    assert not torch.are_deterministic_algorithms_enabled()

@@ -21,8 +21,9 @@ Gradient = dict[str, Tensor] | None
 class Table:
     """Where two processes talk, here two threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, early: bool = False) -> None:
         self.said: list[Any] = [None, None]
+        self.early = early
         self.meet, self.sent = Barrier(2, timeout=20), 0
 
     def exchange(self, rank: int, fact: object) -> list[Any]:
@@ -37,7 +38,11 @@ class Talker:
     """One of them."""
 
     def __init__(self, table: Table, rank: int) -> None:
-        self.table, self.rank, self.first = table, rank, rank == 0
+        self.table, self.rank, self.first, self.left = table, rank, rank == 0, False
+
+    def leave(self) -> None:
+        self.left = True
+        self.table.meet.abort()
 
     def all_facts(self, purpose: str, fact: object) -> list[Any]:
         told = self.table.exchange(self.rank, [purpose, fact])
@@ -101,16 +106,51 @@ def reordered() -> Gradient:
         {"a": gradient()["a"]},
         gradient() | {"c": torch.zeros(1)},
         gradient() | {"b": torch.zeros(5)},
+        gradient() | {"b": gradient()["b"].view(2, 2)},
         gradient() | {"b": torch.full((4,), math.nan)},
     ],
 )
 @pytest.mark.parametrize("first", [True, False])
-def test_other_gradients_are_refused_in_both(other: Gradient, first: bool) -> None:
+@pytest.mark.parametrize("error", [1e-6, 1e308, math.inf, math.nan])
+def test_other_gradients_are_refused_in_both(other: Gradient, first: bool, error: float) -> None:
     ones = (other, gradient()) if first else (gradient(), other)
-    assert compared(ones, 1e-6)[0] == [True, True]
+    assert compared(ones, error)[0] == [True, True]
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])
 def test_so_are_equal_ones_that_are_no_numbers(number: float) -> None:
     spoilt = gradient() | {"b": torch.full((4,), number)}
     assert compared((spoilt, spoilt), 1e-6) == ([True, True], 0)
+
+
+class Short(Talker):
+    """A process that has no memory for a gradient, or for its digest."""
+
+    def all_facts(self, purpose: str, fact: object) -> list[Any]:
+        if self.table.early:
+            raise torch.OutOfMemoryError("no memory")
+        return super().all_facts(purpose, fact)
+
+    def bytes_from_first(self, content: bytes | None) -> bytes:
+        raise torch.OutOfMemoryError("no memory")
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_one_that_fails_leaves_the_other(rank: int, early: bool) -> None:
+    table, failed = Table(early), ["", ""]
+    talkers = [(Short if at == rank else Talker)(table, at) for at in range(2)]
+
+    def process(at: int) -> None:
+        try:
+            refuse_other_gradients(talkers[at], gradient(at), 1.0)
+        except Exception as error:
+            failed[at] = type(error).__name__
+
+    threads = [Thread(target=process, args=(at,)) for at in range(2)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert (failed[rank], failed[1 - rank]) == ("OutOfMemoryError", "BrokenBarrierError")
+    assert talkers[rank].left

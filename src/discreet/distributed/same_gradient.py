@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from discreet.core.errors import PrivacyViolation
+from discreet.core.errors import DiscreetError, PrivacyViolation
 
 _PURPOSE = "the gradient of a random unit"
 
@@ -26,45 +26,58 @@ class Talk(Protocol):
     @property
     def first(self) -> bool: ...
 
-    def all_facts(self, purpose: str, fact: object) -> list[object]: ...
+    def all_facts(self, purpose: str, fact: object) -> list[Any]: ...
 
     def bytes_from_first(self, content: bytes | None) -> bytes: ...
+
+    def leave(self) -> None: ...
 
 
 def refuse_other_gradients(ranks: Talk, answer: Mapping[str, Tensor] | None, error: float | None) -> None:
     """`PrivacyViolation` in all processes unless all have the same gradient of a unit, of norm at most 1.
 
-    They may differ by the float slack `error` in both; None is 0. Nothing is released.
-
-    Digests are compared first; only what differs is sent. `answer`: by parameter; None if model or loss cannot take
-    random rows.
+    They may differ by twice the float slack `error`; None is 0. A process that fails here leaves the others, which find
+    out at once. Nothing is released.
     """
-    own = {name: part.detach().cpu() for name, part in sorted((answer or {}).items())}
-    told = ranks.all_facts(_PURPOSE, None if answer is None else [[name, _digest(part)] for name, part in own.items()])
-    found = [None if one is None else dict(one) for one in told]  # type: ignore[call-overload]
-    same = all((one is None) == (answer is None) and [*(one or ())] == [*own] for one in found)
-    alike = ranks.all_facts(_PURPOSE, same and all(bool(torch.isfinite(part).all()) for part in own.values()))
-    distance = _distance(ranks, own, found) if all(alike) else math.inf
-    if any(ranks.all_facts(_PURPOSE, not distance <= 2 * (error or 0.0))):
+    try:
+        same = _same(ranks, answer, error)
+    except DiscreetError:  # which all of them raise
+        raise
+    except BaseException:
+        ranks.leave()
+        raise
+    if not same:
         raise PrivacyViolation(
             "the processes of the run compute different gradients of the same random row; give all of them the same "
             "model, loss and kind of machine. Nothing was charged for a further step"
         )
 
 
-def _distance(ranks: Talk, own: Mapping[str, Tensor], found: list[dict[str, str] | None]) -> float:
-    """The distance to the gradient of the first process. All take the same way through it."""
+def _same(ranks: Talk, answer: Mapping[str, Tensor] | None, error: float | None) -> bool:
+    """All take the same way through the conversation. Digests are compared first; only tensors that differ are sent."""
+    own = {name: part.detach().cpu() for name, part in sorted((answer or {}).items())}
+    shapes = None if answer is None else [[name, [*part.shape]] for name, part in own.items()]
+    finite = all(bool(torch.isfinite(part).all()) for part in own.values())
+    told = ranks.all_facts(_PURPOSE, [shapes, finite, [_digest(part) for part in own.values()]])
+    if any(one[0] != told[0][0] or not one[1] for one in told):
+        return False
+    distance = _distance(ranks, own, [one[2] for one in told])
+    return all(ranks.all_facts(_PURPOSE, distance <= 2 * (error or 0.0) < math.inf))
+
+
+def _distance(ranks: Talk, own: Mapping[str, Tensor], digests: list[list[str]]) -> float:
+    """The distance to the gradient of the first process."""
     squares = 0.0
-    for name, part in own.items():
-        if len({one[name] for one in found if one is not None}) > 1:
+    for part, found in zip(own.values(), zip(*digests, strict=True), strict=True):
+        if len({*found}) > 1:
             mine = part.reshape(-1).double().numpy()
             first = np.frombuffer(ranks.bytes_from_first(mine.tobytes() if ranks.first else None))
-            squares += float(np.square(mine - first).sum()) if len(first) == len(mine) else math.inf
+            squares += float(np.square(mine - first).sum())
     return math.sqrt(squares)
 
 
 def _digest(part: Tensor) -> str:
-    """SHA-256 of type, shape and values: other than sums of them, it tells numbers in another order apart."""
-    digest = hashlib.sha256(f"{part.dtype} {[*part.shape]} ".encode())
+    """SHA-256 of the type and the values. Unlike a sum, it tells the same numbers in another order apart."""
+    digest = hashlib.sha256(str(part.dtype).encode())
     digest.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from discreet.clipping.admission.example_axes import SHARED, Place, is_whole, place_of, strayed
 from discreet.clipping.admission.mixing import CANNOT, moved_weights
-from discreet.clipping.capture.repeatable import RepeatableAttention, repeatable
+from discreet.clipping.capture.repeatable import repeatable
 from discreet.clipping.capture.tracing import plain, seeded, steady_slopes
 from discreet.clipping.losses import Criterion, each_loss
 
@@ -60,7 +60,7 @@ def mixing_backward(model: nn.Module, criterion: Criterion, batch: Batch, others
     `batch`, `others`: four different random examples each. The model runs in its current mode; its weights and torch's
     generator are restored. Errors are those of model and loss.
     """
-    with torch.random.fork_rng(), steady_slopes(model), repeatable(), RepeatableAttention():
+    with torch.random.fork_rng(), steady_slopes(model), repeatable():
         found = _mixing(model, criterion, batch, others)
         if found is None:
             with moved_weights(model):

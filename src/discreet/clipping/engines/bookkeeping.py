@@ -128,7 +128,8 @@ def sums_to_form(
 
 def _of_call(call: Call) -> list[Tensor]:
     """The tensors that its rule forms a sum from."""
-    return tensors_in([call.args, call.kwargs, call.gradients])
+    given = tensors_in((call.args, call.kwargs) if call.kwargs else call.args)
+    return [*given, *(one for one in call.gradients if one is not None)]
 
 
 def _memory(tensors: Iterable[Tensor]) -> set[int]:

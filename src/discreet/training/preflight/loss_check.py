@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import Criterion, modes_kept, private_parameters, training_mode
 from discreet.clipping.admission.example_axes import is_whole, moved
-from discreet.clipping.capture.repeatable import RepeatableAttention, repeatable
+from discreet.clipping.capture.repeatable import repeatable
 from discreet.clipping.digests import state_digests
 from discreet.clipping.seeding import seed_torch
 from discreet.core.errors import UnsupportedModel
@@ -39,13 +39,7 @@ def check_loss(model: nn.Module, criterion: Criterion, examples: Examples) -> No
     """
     rows = [(examples.inputs[i : i + 1], examples.targets[i : i + 1]) for i in range(2 * _TRIED)]
     described = f"the loss ({getattr(criterion, '__name__', type(criterion).__name__)})"
-    with (
-        modes_kept(model),
-        torch.random.fork_rng(),
-        repeatable(),
-        RepeatableAttention(),
-        _put_back(criterion) as digests,
-    ):
+    with modes_kept(model), torch.random.fork_rng(), repeatable(), _put_back(criterion) as digests:
         training_mode(model)
         try:
             first = [_alone(model, criterion, *row) for row in rows[:_TRIED]]
