@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import logging
@@ -82,6 +83,8 @@ def serve(requests: TextIO, answers: TextIO) -> None:
     for name in IMPORTED:
         importlib.import_module(name)
     _warm()
+    gc.collect()
+    gc.freeze()  # no collection in a process that is forked then looks at, and so copies, what all of them share
     for line in requests:
         asked = json.loads(line)
         for name in asked["imports"]:

@@ -24,12 +24,14 @@ from torch import nn
 from torch.utils.data import Subset, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
+from discreet.clipping.separation import KnownResults
 from discreet.core.errors import DiscreetError
 from discreet.core.release import Receipt
 from discreet.distributed.lanes import Lanes
 from discreet.randomness import TestStream
 from discreet.training import Training
 from discreet.training.drawing import Draws
+from discreet.training.preflight.engine_check import engine_checks
 from discreet.training.run import agreement
 
 RANK = int(os.environ["RANK"])
@@ -249,8 +251,9 @@ def main(folder: Path, mistakes: list[str], known: Mapping[str, Callable[[Path],
     """Make some mistakes, one after the other."""
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
-    for mistake in mistakes:
-        make(known[mistake], folder / mistake)
+    with engine_checks(KnownResults(64)):
+        for mistake in mistakes:
+            make(known[mistake], folder / mistake)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,13 @@ def test_other_rows_of_the_same_shape_need_no_other_check(checked: Checked, engi
     assert torch.equal(*(nn.utils.parameters_to_vector(one.run().model.parameters()) for one in _pair(checked, engine)))
 
 
+def test_nor_do_other_users(checked: Checked) -> None:
+    """What units of random rows have computed and remember is no part of what was checked."""
+    plan = tiny_plan(unit="user", rows_per_unit=2)
+    for users in (np.arange(24), np.arange(24) // 2):
+        assert checked(engine="bookkeeping", plan=plan, units=users)[1] == 1
+
+
 def _pair(checked: Checked, engine: str) -> tuple[Training, Training]:
     """Two equal trainings, of which one was checked anew."""
     known, _ = checked(engine=engine)

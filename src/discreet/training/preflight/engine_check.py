@@ -106,8 +106,9 @@ def try_engines(
         examples = random_rows(model, data, classes, rows)
     timed = options.physical_batch if options.name == AUTO else None  # rows of the chunks that `auto` takes
     given = EngineOptions(options.name, options.autocast, physical_batch=timed), model, criterion, examples, clips
-    known = _KNOWN.get()
-    found = _compared(*given) if known is None else known.of(partial(_compared, *given), *given, ENGINES)
+    known, units = _KNOWN.get(), None if examples.units is None else examples.units.sizes
+    what = *given[:3], examples.inputs, examples.targets, units, clips, ENGINES
+    found = _compared(*given) if known is None else known.of(partial(_compared, *given), *what)
     chunk, line = options.physical_batch or found.chunk, found.line
     if options.autocast is not None:
         line += f"; under autocast to {options.autocast}"
