@@ -29,7 +29,7 @@ import yaml
 from pydantic import Field
 
 from discreet.core.errors import InputError
-from discreet.core.yaml_files import read_yaml
+from discreet.core.yaml_files import LOADER, read_yaml
 from discreet.plan.pydantic_base import Frozen, validate
 from discreet_papers.papers import PAPERS
 from discreet_papers.part import Cell, Mode, Part, over
@@ -119,7 +119,7 @@ def _read(name: str) -> Any:
     if name.endswith((".yaml", ".yml")):
         return read_yaml(Path(name))
     text = resources.files("discreet_papers").joinpath("experiments", f"{name}.yaml").read_text("utf-8")
-    return yaml.safe_load(text)
+    return yaml.load(text, LOADER)
 
 
 def _header(name: str, data: object) -> Header:

@@ -8,7 +8,6 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
@@ -100,6 +99,8 @@ def test_a_statement_says_what_is_not_answered(folders: list[Path], given: dict[
 
 
 def test_every_kind_of_run_has_a_record_that_the_registry_takes(folders: list[Path]) -> None:
+    import jsonschema  # here, as loading it takes longer than most of the tests
+
     validator = jsonschema.Draft7Validator(SCHEMA, format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER)
     for folder in folders:
         for given, reached in ((BASIC, 2), (ALL, 3)):
@@ -114,6 +115,8 @@ def test_every_kind_of_run_has_a_record_that_the_registry_takes(folders: list[Pa
 
 
 def test_the_fixture_can_refuse_a_record(folders: list[Path]) -> None:
+    import jsonschema
+
     written = record(certified(folders[0]), Holder.model_validate(BASIC))
     written["deployment"]["basic"]["data_product_type"] = "Oracle"
     with pytest.raises(jsonschema.ValidationError, match="Oracle"):

@@ -31,7 +31,7 @@ from discreet.distributed.lanes import Lanes
 from discreet.randomness import TestStream
 from discreet.training import Training
 from discreet.training.drawing import Draws
-from discreet.training.preflight.engine_check import engine_checks
+from discreet.training.preflight.engine_check import CHECKED
 from discreet.training.run import agreement
 
 RANK = int(os.environ["RANK"])
@@ -251,7 +251,7 @@ def main(folder: Path, mistakes: list[str], known: Mapping[str, Callable[[Path],
     """Make some mistakes, one after the other."""
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
-    with engine_checks(KnownResults(64)):
+    with CHECKED.in_(KnownResults(64)):
         for mistake in mistakes:
             make(known[mistake], folder / mistake)
 

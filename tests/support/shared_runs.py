@@ -29,13 +29,13 @@ from discreet.plan import Metric, Plan
 from discreet.randomness import NOISE_SAMPLERS
 from discreet.training import Training
 from discreet.training import step as step_module
-from discreet.training.preflight.engine_check import Preflight, engine_checks
+from discreet.training.preflight.engine_check import CHECKED, Preflight
 
 ROWS, USERS, LANES = 24, 6, 12
 WHOSE = np.arange(ROWS) % USERS
 REPEATED = ("poisson", "fixed", "none", "cyclic")
 
-CHECKED: KnownResults[Preflight] = KnownResults(64)
+KNOWN: KnownResults[Preflight] = KnownResults(64)
 """Engines that were checked with one model, loss and clip are not checked again with other data or another sampler."""
 
 Case = Callable[[Path, dict[str, Any]], Training]
@@ -110,7 +110,7 @@ CASES: dict[str, Case] = {
 
 def digest_of(case: Case, folder: Path, shared: dict[str, Any]) -> tuple[str, Training]:
     """A digest of the weights after every step and of what was bought."""
-    with engine_checks(CHECKED):
+    with CHECKED.in_(KNOWN):
         made, found, steps = case(folder, shared), hashlib.sha256(), [0]
     real = step_module.apply
 

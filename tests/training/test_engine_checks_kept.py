@@ -1,5 +1,6 @@
 """Engine checks that an audit does not repeat: only where all that they depend on is the same, and never an error."""
 
+import copy
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from problems import blobs, linear, tiny_plan, tiny_training
+from problems import FEATURES, blobs, linear, tiny_plan, tiny_training
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES
 from discreet.clipping.separation import KnownResults
 from discreet.core.errors import UnsupportedModel
+from discreet.data import Augmented
 from discreet.training import Training
-from discreet.training.preflight import engine_check
-from discreet.training.preflight.engine_check import Preflight, engine_checks
+from discreet.training.preflight import engine_check, model_check
+from discreet.training.preflight.engine_check import CHECKED, Preflight
 from discreet.training.preflight.random_rows import Examples
 
 Checked = Callable[..., tuple[Training, int]]
@@ -36,7 +38,7 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Checked
         return tiny_training(tmp_path / str(next(numbers)), **changes), len(calls)
 
     monkeypatch.setattr(engine_check, "check_loss", counted)
-    with engine_checks(KnownResults[Preflight]()):
+    with CHECKED.in_(KnownResults[Preflight]()):
         yield made
 
 
@@ -61,7 +63,7 @@ def test_nor_do_other_users(checked: Checked) -> None:
 def _pair(checked: Checked, engine: str) -> tuple[Training, Training]:
     """Two equal trainings, of which one was checked anew."""
     known, _ = checked(engine=engine)
-    with engine_checks(KnownResults[Preflight]()):
+    with CHECKED.in_(KnownResults[Preflight]()):
         return known, checked(engine=engine)[0]
 
 
@@ -153,3 +155,79 @@ def test_nothing_is_kept_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for number in (1, 2):
         tiny_training(tmp_path / str(number), engine="bookkeeping")
         assert len(calls) == number
+
+
+@pytest.fixture
+def trials(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
+    """The models that were tried for influence between rows."""
+    found: list[nn.Module] = []
+    real = model_check._tried
+
+    def noted(model: nn.Module, rows: Tensor) -> Any:
+        found.append(model)
+        return real(model, rows)
+
+    monkeypatch.setattr(model_check, "_tried", noted)
+    return found
+
+
+class Copied(nn.Module):
+    """Knows that it is a copy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.copies = linear(), 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> nn.Module:
+        made = Copied()
+        made.inner, made.copies = copy.deepcopy(self.inner, memo), self.copies + 1
+        return made
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
+
+
+def test_checks_of_a_training_try_a_model_once_and_the_next_training_again(
+    tmp_path: Path, trials: list[nn.Module]
+) -> None:
+    for number in (1, 2):
+        tiny_training(tmp_path / str(number), engine="bookkeeping")
+        assert len(trials) == number
+
+
+@pytest.mark.parametrize(("model", "count"), [(Copied, 2), (Counting, 2)])
+def test_a_copy_that_holds_something_else_is_tried_too(
+    tmp_path: Path, trials: list[nn.Module], model: Callable[[], nn.Module], count: int
+) -> None:
+    tiny_training(tmp_path, engine="bookkeeping", model=model())
+    assert len(trials) == count
+
+
+def test_other_rows_are_tried(tmp_path: Path, trials: list[nn.Module]) -> None:
+    """Rows are copied when they are tried first, so that nobody can exchange them."""
+    model, rows = linear(), torch.rand(12, FEATURES)
+    with model_check.tried_once():
+        for change in (0.0, 0.0, 1.0, 0.0):
+            rows[0] += change
+            model_check.tried(model, rows)
+    assert len(trials) == 2
+    model_check.tried(model, rows)
+    assert len(trials) == 3
+
+
+def test_a_transform_is_tried_without_a_look_at_what_it_holds(tmp_path: Path, trials: list[nn.Module]) -> None:
+    """It holds the private rows."""
+    held = model_check.TRIED
+    seen: list[object] = []
+    real = held.of
+
+    def noted(compute: Callable[[], Any], *given: object) -> Any:
+        seen.extend(given)
+        return real(compute, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(held, "of", noted)
+        tiny_training(tmp_path, data=Augmented(blobs(), lambda x: x + 0.0), engine="bookkeeping")
+    assert any(isinstance(one, model_check._Transformed) for one in trials)
+    assert not any(isinstance(one, model_check._Transformed) for one in seen)
+    assert seen

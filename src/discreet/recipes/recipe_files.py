@@ -24,7 +24,7 @@ def recipe_names() -> list[str]:
 def load_recipe(name: str, settings: Sequence[str] = (), overrides: Mapping[str, object] | None = None) -> Recipe:
     """Read a recipe by name or path; `settings` are `key=value` texts, `overrides` values; both win over the file."""
     if name in recipe_names():
-        data = yaml.safe_load(resources.files("discreet.recipes").joinpath(f"{name}.yaml").read_text("utf-8"))
+        data = parse_yaml(resources.files("discreet.recipes").joinpath(f"{name}.yaml").read_text("utf-8"), name)
     elif name.endswith((".yaml", ".yml")):
         data = read_yaml(Path(name))
     else:

@@ -16,7 +16,7 @@ from torch import nn
 
 from discreet.audit.builds.made_up import MadeUp, Maker
 from discreet.audit.builds.watched_rows import watched
-from discreet.clipping import Criterion
+from discreet.clipping import Criterion, Findings
 from discreet.clipping.geometry import Geometry
 from discreet.clipping.separation import KnownResults
 from discreet.clipping.separation.copies import copied
@@ -28,7 +28,8 @@ from discreet.methods import NoiseAware
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream
 from discreet.training import EngineOptions, PublicBatches, PublicData, RunOptions, Training
-from discreet.training.preflight.engine_check import Preflight, engine_checks
+from discreet.training.preflight.engine_check import CHECKED, Preflight
+from discreet.training.preflight.model_check import TRIED
 
 Pipeline = Callable[[MadeUp], object]
 """What a user's own code makes of raw rows, for `Training`."""
@@ -43,8 +44,9 @@ class Subject:
 
     `maker` makes rows of the shape of the private ones. `transform`, `views`: as in `Augmented`. `beside`: public rows
     that join every step. `pipeline`: as it is by default. `lanes`: those of a run that several processes may take; one
-    process takes all of them here. `sites`: those at which made-up units lie, each with a lane of its own. `checked`:
-    the engines as they were checked on random rows, which is not repeated while all that it depends on is the same.
+    process takes all of them here. `sites`: those at which made-up units lie, each with a lane of its own. `checked`,
+    `tried`: engines and models as random rows showed them, which is not repeated while nothing that it depends on has
+    changed.
     """
 
     plan: Plan | AdaptivePlan
@@ -61,6 +63,7 @@ class Subject:
     lanes: int | None = None
     sites: int | None = None
     checked: KnownResults[Preflight] = field(default_factory=KnownResults)
+    tried: KnownResults[Findings] = field(default_factory=KnownResults)
 
     @classmethod
     def of(cls, training: Training, pipeline: Pipeline | None = None) -> Subject:
@@ -139,7 +142,7 @@ class Subject:
         beside = None if plan.sampling.strategy != (1,) else self.beside
         data, units = self._data(rows, watch=watch)
         with tempfile.TemporaryDirectory(dir=memory()) as folder:
-            with engine_checks(self.checked):
+            with CHECKED.in_(self.checked), TRIED.in_(self.tried):
                 made = Training(
                     plan,
                     model,

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, Dataset, TensorDataset
 
 from discreet.core.array_types import IntArray
-from discreet.data.private.private import Gathering
+from discreet.data.private.private import gathers
 from discreet.data.private.sites import Gathered
 
 
@@ -42,7 +42,7 @@ class WatchedTensors(WatchedRows):
     def gather(self, indices: IntArray) -> tuple[Tensor, Tensor]:
         """As in `Gathering`."""
         self._note(indices)
-        if isinstance(self.dataset, Gathering):
+        if gathers(self.dataset):
             return self.dataset.gather(indices)
         places = torch.from_numpy(np.asarray(indices))
         inputs, targets = (part[places] for part in cast(TensorDataset, self.dataset).tensors)
@@ -50,7 +50,7 @@ class WatchedTensors(WatchedRows):
 
     def taken(self, chosen: IntArray) -> Dataset[Any]:
         """As in `Gathering`; what is taken is not watched."""
-        if isinstance(self.dataset, Gathering):
+        if gathers(self.dataset):
             return self.dataset.taken(chosen)
         places = torch.from_numpy(np.asarray(chosen))
         return TensorDataset(*(part[places] for part in cast(TensorDataset, self.dataset).tensors))
@@ -58,7 +58,7 @@ class WatchedTensors(WatchedRows):
 
 def watched(dataset: Dataset[Any], numbers: IntArray | None = None) -> WatchedRows:
     """The data set, watched; `numbers` as in `WatchedRows`."""
-    several = type(dataset) is TensorDataset or isinstance(dataset, Gathering)
+    several = type(dataset) is TensorDataset or gathers(dataset)
     return (WatchedTensors if several else WatchedRows)(dataset, numbers)
 
 

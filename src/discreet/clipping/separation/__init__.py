@@ -19,7 +19,7 @@ from discreet.clipping.separation import recorder
 from discreet.clipping.separation.copies import Twin, Twins, copied
 from discreet.clipping.separation.examine import Mixes, Run, examined, proved, recorded
 from discreet.clipping.separation.function import Function
-from discreet.clipping.separation.known_results import KnownResults
+from discreet.clipping.separation.known_results import KnownResults, Remembered
 from discreet.clipping.separation.memory import Kept, Memory
 from discreet.clipping.separation.watched import Apart, Proofs, Together
 
@@ -31,6 +31,7 @@ __all__ = [
     "Memory",
     "Mixes",
     "Proofs",
+    "Remembered",
     "Run",
     "Together",
     "Twin",

@@ -4,7 +4,9 @@ bit."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -41,6 +43,27 @@ class KnownResults(Generic[T]):
         if _alike(before, _held(given)):
             self._known = [(before, result), *self._known[: self._most - 1]]
         return result
+
+
+class Remembered(Generic[T]):
+    """A place where the results of one function are kept, inside `in_`; outside of it every result is computed."""
+
+    def __init__(self, name: str) -> None:
+        self._results: ContextVar[KnownResults[T] | None] = ContextVar(name, default=None)
+
+    @contextmanager
+    def in_(self, results: KnownResults[T], *, unless_kept: bool = False) -> Iterator[None]:
+        """Inside, results are kept in `results`; with `unless_kept` where they are kept already."""
+        token = self._results.set((self._results.get() if unless_kept else None) or results)
+        try:
+            yield
+        finally:
+            self._results.reset(token)
+
+    def of(self, compute: Callable[[], T], *given: object) -> T:
+        """As `KnownResults.of`."""
+        results = self._results.get()
+        return compute() if results is None else results.of(compute, *given)
 
 
 def _held(given: tuple[object, ...]) -> list[Any]:

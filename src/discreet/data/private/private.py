@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, TypeGuard, cast
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ from discreet.randomness.host_generators import HostGenerators
 _CHECKED_AT_ONCE = 4096
 
 
-@runtime_checkable
 class Gathering(Protocol):
     """A data set that fetches many rows at once and can select rows."""
 
@@ -62,12 +61,12 @@ class PrivateData:
     @property
     def kind(self) -> str:
         """How rows are read from it, in words: as tensors, many at once, or one by one."""
-        return kind_of(self.dataset, _gathers)
+        return kind_of(self.dataset, gathers)
 
     @property
     def runs_code(self) -> bool:
         """Whether code makes the rows (a data set or a transform), which may draw random numbers."""
-        held = type(self.dataset) is TensorDataset or isinstance(self.dataset, Gathering)
+        held = type(self.dataset) is TensorDataset or gathers(self.dataset)
         return self.transform is not None or not held
 
     def fetch(
@@ -81,7 +80,7 @@ class PrivateData:
         if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
             places = torch.from_numpy(indices)
             inputs, targets = (tensor[places] for tensor in self.dataset.tensors)
-        elif isinstance(self.dataset, Gathering):
+        elif gathers(self.dataset):
             inputs, targets = self.dataset.gather(indices)
         else:
             rows = self._one_by_one(indices, each, strict=strict)
@@ -123,7 +122,7 @@ class PrivateData:
         if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
             index = torch.from_numpy(rows)
             return replace(self, dataset=TensorDataset(*(one[index] for one in self.dataset.tensors)), groups=None)
-        if isinstance(self.dataset, Gathering):
+        if gathers(self.dataset):
             return replace(self, dataset=self.dataset.taken(rows), groups=None)
         return replace(self, dataset=Subset(self.dataset, rows.tolist()), groups=None)
 
@@ -212,12 +211,13 @@ def _at_sites(data: Sites) -> PrivateData:
             raise InputError(f"site {number} has no row; give at least one, or count the sites without it")
     if not found:
         raise InputError("this process holds no site; start at most as many processes as there are sites")
-    dataset = joined({number: one.dataset for number, one in found.items()}, _gathers)
+    dataset = joined({number: one.dataset for number, one in found.items()}, gathers)
     return PrivateData(dataset, sites=HeldSites.with_sizes(data.of, {n: one.rows for n, one in found.items()}))
 
 
-def _gathers(dataset: object) -> bool:
-    return isinstance(dataset, Gathering)
+def gathers(dataset: object) -> TypeGuard[Gathering]:
+    """Whether a data set is one of `Gathering`; asked at every fetch, for which `isinstance` takes too long."""
+    return getattr(dataset, "gather", None) is not None and getattr(dataset, "taken", None) is not None
 
 
 def _refuse_mixed(rows: Sequence[Any], indices: IntArray) -> None:

@@ -9,7 +9,6 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -27,7 +26,7 @@ from discreet.clipping import (
     training_mode,
 )
 from discreet.clipping.engines.long_rows import beyond
-from discreet.clipping.separation import KnownResults
+from discreet.clipping.separation import Remembered
 from discreet.clipping.separation.copies import copied
 from discreet.clipping.separation.program import Template
 from discreet.core.errors import UnsupportedModel
@@ -59,7 +58,8 @@ _CHUNK_MEMORY, _LARGEST_CHUNK, _GRADIENT_MEMORY = 2**30, 1024, 2**28
 _LOOKED_AT, _MANY = 64, 0.05
 """How many rows are searched for long ones, and the share of long rows that is reported."""
 
-_KNOWN: ContextVar[KnownResults[Preflight] | None] = ContextVar("checked engines", default=None)
+CHECKED: Remembered[Preflight] = Remembered("checked engines")
+"""Engines that need not be checked again, in audits."""
 
 _log = logging.getLogger("discreet")
 
@@ -106,9 +106,8 @@ def try_engines(
         examples = random_rows(model, data, classes, rows)
     timed = options.physical_batch if options.name == AUTO else None  # rows of the chunks that `auto` takes
     given = EngineOptions(options.name, options.autocast, physical_batch=timed), model, criterion, examples, clips
-    known, units = _KNOWN.get(), None if examples.units is None else examples.units.sizes
-    what = *given[:3], examples.inputs, examples.targets, units, clips, ENGINES
-    found = _compared(*given) if known is None else known.of(partial(_compared, *given), *what)
+    rows_of = examples.inputs, examples.targets, None if examples.units is None else examples.units.sizes
+    found = CHECKED.of(partial(_compared, *given), *given[:3], *rows_of, clips, ENGINES)
     chunk, line = options.physical_batch or found.chunk, found.line
     if options.autocast is not None:
         line += f"; under autocast to {options.autocast}"
@@ -121,16 +120,6 @@ def try_engines(
         line += f"; rows with a number beyond {found.reach:g} are taken one at a time"
         _warn_of_long_rows(data, found.reach)
     return Preflight(taken, chunk, line, found.reach, found.proved, options.shaped(found.engine, most))
-
-
-@contextmanager
-def engine_checks(known: KnownResults[Preflight]) -> Iterator[None]:
-    """Inside, an engine that was checked with the same model, loss, random rows and clips is not checked again."""
-    token = _KNOWN.set(known)
-    try:
-        yield
-    finally:
-        _KNOWN.reset(token)
 
 
 def _compared(

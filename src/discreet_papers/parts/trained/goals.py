@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, model_validator
 
 from discreet.core.errors import InputError
+from discreet.core.yaml_files import parse_yaml
 from discreet.plan.pydantic_base import Frozen
 from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Bar, Panel
@@ -112,7 +112,7 @@ def shipped(name: str) -> Mapping[str, Any]:
     file = resources.files("discreet").joinpath("recipes", f"{name}.yaml")
     if not file.is_file():
         raise InputError(f"unknown recipe {name!r}; give the name of one that comes with the library, or all its keys")
-    return dict(yaml.safe_load(file.read_text("utf-8")))
+    return dict(parse_yaml(file.read_text("utf-8"), file.name))
 
 
 def found_of(goal: Goal, results: Results) -> list[Mapping[str, Any]]:
