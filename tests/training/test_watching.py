@@ -159,3 +159,22 @@ class Lazy(nn.Module):
 @pytest.mark.parametrize("engine", ["bookkeeping", "reference"])
 def test_a_table_that_is_made_once_is_no_memory_of_rows(engine: str) -> None:
     assert moves(Lazy, engine, 3) <= 1.01
+
+
+class Mapped(nn.Module):
+    """Maps its layer over rows by torch.func."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(FEATURES, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = torch.func.vmap(self.head)(x)
+        return found
+
+
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])
+def test_a_model_of_torch_func_is_refused_in_words_where_batches_run_as_batches(engine: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModel, match=r"cannot be tried on batches of random rows|used outside the module"):
+        training(Mapped, engine, tmp_path)
+    assert training(Mapped, "auto", tmp_path).made_of.engine.name == "vmap"

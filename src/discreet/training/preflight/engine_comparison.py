@@ -34,6 +34,9 @@ _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3, torch.float16: 0.05, tor
 
 _NO_CLIP = Clip(math.inf, 1.0)
 
+_CANNOT = (RuntimeError, ValueError, IndexError, TypeError)
+"""Exceptions of models and losses that cannot be tried on random rows."""
+
 
 class Comparison:
     """A model with random examples, several clips, and the reference's sums.
@@ -94,6 +97,8 @@ class Comparison:
             refuse_mixing_inside(self.model, self.examples.inputs)
         except UnsupportedModel as error:
             return error
+        except _CANNOT as error:
+            return UnsupportedModel(f"the modules cannot be tried on batches of random rows: {_line(error)}")
         return None
 
     def proved(self) -> tuple[Template, ...]:
@@ -105,9 +110,8 @@ class Comparison:
                 self._proved = tuple(proved(self.options, pristine))
             except UnsupportedModel as error:
                 self._proved = error
-            except (RuntimeError, ValueError, IndexError, TypeError) as error:
-                reason = (str(error).splitlines() or [type(error).__name__])[0]
-                self._proved = UnsupportedModel(f"batches of random rows cannot be followed: {reason}")
+            except _CANNOT as error:
+                self._proved = UnsupportedModel(f"batches of random rows cannot be followed: {_line(error)}")
         if isinstance(self._proved, UnsupportedModel):
             raise self._proved
         return self._proved
@@ -116,11 +120,10 @@ class Comparison:
         """Refuse a model or loss whose backward pass a batched engine cannot run."""
         try:
             refuse_mixing_backward(self.model, self.criterion, self.examples.inputs, self.examples.targets)
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            if isinstance(error, UnsupportedModel):
-                raise
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise UnsupportedModel(f"the backward pass cannot be tried on random data: {reason}") from error
+        except UnsupportedModel:
+            raise
+        except _CANNOT as error:
+            raise UnsupportedModel(f"the backward pass cannot be tried on random data: {_line(error)}") from error
 
     @cached_property
     def footprint(self) -> Footprint:
@@ -210,3 +213,8 @@ def as_it_was(model: nn.Module) -> Iterator[None]:
 
 def _same(one: Tensor, other: Tensor | None) -> bool:
     return other is not None and one.shape == other.shape and bool(torch.equal(one, other))
+
+
+def _line(error: Exception) -> str:
+    """The first line of an error."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
