@@ -216,8 +216,9 @@ def _at_sites(data: Sites) -> PrivateData:
 
 
 def gathers(dataset: object) -> TypeGuard[Gathering]:
-    """Whether a data set is one of `Gathering`; asked at every fetch, for which `isinstance` takes too long."""
-    return getattr(dataset, "gather", None) is not None and getattr(dataset, "taken", None) is not None
+    """Whether the type of a data set has the methods of `Gathering`. One that passes attributes on to another data set
+    has not: its own `__getitem__` makes its rows."""
+    return hasattr(type(dataset), "gather") and hasattr(type(dataset), "taken")
 
 
 def _refuse_mixed(rows: Sequence[Any], indices: IntArray) -> None:
