@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import flex_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -55,3 +56,12 @@ def test_it_is_demanded_of_attention_alone(model: Callable[[Tensor], Tensor]) ->
     assert set(seen.found["attention"]) == {(True, False)}
     assert set(seen.found["others"]) == {(True, True)}
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_operators_that_take_functions_run_as_they_are() -> None:
+    """Others would be refused by a mode of operators."""
+    x = torch.randn(2, 3, 128, 16)
+    with AttentionInOrder((KERNEL,)):
+        found = flex_attention(x, x.tanh(), x.sin())
+    torch.testing.assert_close(found, F.scaled_dot_product_attention(x, x.tanh(), x.sin()))

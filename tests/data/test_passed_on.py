@@ -41,6 +41,12 @@ class Rows(TensorDataset):
         return TensorDataset(*self.gather(chosen))
 
 
+class Emptied(Rows):
+    """Has the names and not the methods."""
+
+    gather = taken = None  # type: ignore[assignment]
+
+
 def test_rows_are_made_by_the_data_set_that_was_given() -> None:
     """Not by one that it holds, whose attributes it has."""
     rows = Rows(torch.arange(6.0).view(6, 1), torch.zeros(6, dtype=torch.long))
@@ -48,3 +54,4 @@ def test_rows_are_made_by_the_data_set_that_was_given() -> None:
     assert fetched[0].view(-1).tolist() == [5.0, 2.0]
     assert gathers(rows)
     assert not gathers(PassedOn(rows))
+    assert not gathers(Emptied(*rows.tensors))

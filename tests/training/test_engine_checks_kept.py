@@ -1,8 +1,8 @@
 """Engine checks that an audit does not repeat: only where all that they depend on is the same, and never an error."""
 
-import copy
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -171,42 +171,21 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
     return found
 
 
-class Copied(nn.Module):
-    """Knows that it is a copy."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.copies = linear(), 0
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> nn.Module:
-        made = Copied()
-        made.inner, made.copies = copy.deepcopy(self.inner, memo), self.copies + 1
-        return made
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.inner(x)
-
-
-def test_checks_of_a_training_try_a_model_once_and_the_next_training_again(
-    tmp_path: Path, trials: list[nn.Module]
-) -> None:
+def test_a_training_tries_a_model_in_each_check_and_an_audit_once(tmp_path: Path, trials: list[nn.Module]) -> None:
+    """The second trial comes when other checks have called the model, so that what changes by then is seen."""
     for number in (1, 2):
         tiny_training(tmp_path / str(number), engine="bookkeeping")
-        assert len(trials) == number
-
-
-@pytest.mark.parametrize(("model", "count"), [(Copied, 2), (Counting, 2)])
-def test_a_copy_that_holds_something_else_is_tried_too(
-    tmp_path: Path, trials: list[nn.Module], model: Callable[[], nn.Module], count: int
-) -> None:
-    tiny_training(tmp_path, engine="bookkeeping", model=model())
-    assert len(trials) == count
+        assert len(trials) == 2 * number
+    with model_check.TRIED.in_(KnownResults()):
+        for number in (3, 4):
+            tiny_training(tmp_path / str(number), engine="bookkeeping")
+    assert len(trials) == 5
 
 
 def test_other_rows_are_tried(tmp_path: Path, trials: list[nn.Module]) -> None:
     """Rows are copied when they are tried first, so that nobody can exchange them."""
     model, rows = linear(), torch.rand(12, FEATURES)
-    with model_check.tried_once():
+    with model_check.TRIED.in_(KnownResults(1)):
         for change in (0.0, 0.0, 1.0, 0.0):
             rows[0] += change
             model_check.tried(model, rows)
@@ -231,3 +210,23 @@ def test_a_transform_is_tried_without_a_look_at_what_it_holds(tmp_path: Path, tr
     assert any(isinstance(one, model_check._Transformed) for one in trials)
     assert not any(isinstance(one, model_check._Transformed) for one in seen)
     assert seen
+
+
+class Mixing(nn.Module):
+    """Adds the mean of the batch, and holds a tensor that has no numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.like = linear(), torch.empty(3, device="meta")
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x + 0.1 * x.mean(0))
+
+
+@pytest.mark.parametrize("audit", [True, False])
+def test_what_cannot_be_remembered_is_refused_as_ever(audit: bool, tmp_path: Path) -> None:
+    with (
+        model_check.TRIED.in_(KnownResults()) if audit else nullcontext(),
+        pytest.raises(UnsupportedModel, match="influence each other"),
+    ):
+        tiny_training(tmp_path, engine="reference", model=Mixing())

@@ -1,4 +1,4 @@
-"""Processes of a run compute the same function: they compare the clipped gradient of a random unit.
+"""Checks that all processes of a run compute the same clipped gradient of a random unit.
 
 A unit that joins a batch moves those after it to other lanes. So processes that compute different functions would let
 one unit move what all others contribute.
@@ -21,7 +21,7 @@ _PURPOSE = "the gradient of a random unit"
 
 
 class Talk(Protocol):
-    """What `Ranks` offers for it."""
+    """The part of `Ranks` that is used here."""
 
     @property
     def first(self) -> bool: ...
@@ -34,7 +34,7 @@ class Talk(Protocol):
 
 
 def refuse_other_gradients(ranks: Talk, answer: Mapping[str, Tensor] | None, error: float | None) -> None:
-    """`PrivacyViolation` in all processes unless all have the same gradient of a unit, of norm at most 1.
+    """`PrivacyViolation` in all processes unless all have the same finite gradient of a unit.
 
     They may differ by twice the float slack `error`; None is 0. A process that fails here leaves the others, which find
     out at once. Nothing is released.
@@ -54,7 +54,8 @@ def refuse_other_gradients(ranks: Talk, answer: Mapping[str, Tensor] | None, err
 
 
 def _same(ranks: Talk, answer: Mapping[str, Tensor] | None, error: float | None) -> bool:
-    """All take the same way through the conversation. Digests are compared first; only tensors that differ are sent."""
+    """Whether all processes have the same gradient. Digests are compared first; only tensors that differ are sent. All
+    take the same way through the conversation."""
     own = {name: part.detach().cpu() for name, part in sorted((answer or {}).items())}
     shapes = None if answer is None else [[name, [*part.shape]] for name, part in own.items()]
     finite = all(bool(torch.isfinite(part).all()) for part in own.values())

@@ -24,7 +24,7 @@ from discreet.training.front_end import FrontEnd, front_end
 from discreet.training.preflight.data_check import check_public, try_every_row
 from discreet.training.preflight.engine_check import Preflight, try_engines
 from discreet.training.preflight.engine_options import EngineOptions
-from discreet.training.preflight.model_check import admit, tried_once
+from discreet.training.preflight.model_check import admit
 from discreet.training.preflight.noise_check import noise_named, with_noise
 from discreet.training.preflight.plan_check import (
     check_optimizer,
@@ -66,7 +66,6 @@ class Checked:
     canaries: DeclaredCanaries | None
 
 
-@tried_once()
 def checked(
     plan: Plan | AdaptivePlan,
     model: nn.Module,

@@ -13,6 +13,8 @@ from discreet.clipping import ENGINES, Clip, Units
 from discreet.clipping.separation import KnownResults
 from discreet.training.preflight.random_rows import Examples
 
+GLOBAL: dict[int, Any] = torch.nn.modules.module._global_forward_hooks  # type: ignore[assignment]
+
 Count = Callable[[KnownResults[int], dict[str, Any]], int]
 
 
@@ -117,6 +119,9 @@ def test_zero_and_minus_zero_differ(count: Count) -> None:
             lambda: torch.use_deterministic_algorithms(True),
             lambda: torch.use_deterministic_algorithms(False),
         ),
+        (lambda: torch.set_autocast_enabled("cpu", True), lambda: torch.set_autocast_enabled("cpu", False)),
+        (lambda: torch.backends.cuda.enable_flash_sdp(False), lambda: torch.backends.cuda.enable_flash_sdp(True)),
+        (lambda: GLOBAL.update({-1: print}), GLOBAL.clear),
         (
             lambda: torch.set_float32_matmul_precision("medium"),
             lambda: torch.set_float32_matmul_precision("highest"),
@@ -134,6 +139,22 @@ def test_other_settings_of_torch_void_a_result(
     finally:
         back()
     assert count(known, given) == 2
+
+
+def test_settings_that_cannot_be_read_void_a_result(count: Count, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch (2.13) raises where settings of its former and its newer kind are mixed."""
+
+    def refuse() -> str:
+        raise RuntimeError("a mix of the legacy and new APIs")
+
+    known, given = KnownResults[int](), parts()
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", refuse)
+    assert [count(known, given), count(known, given)] == [1, 2]
+
+
+def test_so_does_a_tensor_without_numbers(count: Count) -> None:
+    known, given = KnownResults[int](), parts() | {"held": torch.empty(3, device="meta")}
+    assert [count(known, given), count(known, given)] == [1, 2]
 
 
 def test_what_changes_its_arguments_is_computed_again() -> None:

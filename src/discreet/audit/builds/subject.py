@@ -45,8 +45,7 @@ class Subject:
     `maker` makes rows of the shape of the private ones. `transform`, `views`: as in `Augmented`. `beside`: public rows
     that join every step. `pipeline`: as it is by default. `lanes`: those of a run that several processes may take; one
     process takes all of them here. `sites`: those at which made-up units lie, each with a lane of its own. `checked`,
-    `tried`: engines and models as random rows showed them, which is not repeated while nothing that it depends on has
-    changed.
+    `tried`: remembered results of the checks on random rows, used again while nothing that they depend on has changed.
     """
 
     plan: Plan | AdaptivePlan

@@ -14,7 +14,7 @@ _CANCELLED = 16
 """How much larger than a sum its terms are assumed to be at most."""
 
 _LOOKED_AT = 2**16
-"""On a card, which computes medians slowly, one is taken of so many numbers at random places."""
+"""The size of the sample by which a median is estimated on a card, which computes medians slowly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,7 @@ def moved(before: Tensor, after: Tensor) -> bool:
 
 
 def _some(values: Tensor) -> Tensor:
-    """The values of a vector, or on a card so many of them as to tell the median: those at places that are always the
-    same."""
+    """The values of a vector; on a card a fixed random sample of a long one."""
     if values.device.type == "cpu" or len(values) <= _LOOKED_AT:
         return values
     generator = torch.Generator(values.device).manual_seed(0)

@@ -1,4 +1,4 @@
-"""Runs of a model that give the same numbers again, so that what differs is the model's doing."""
+"""Makes torch repeat results exactly, so that a difference between two calls comes from the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ATTENTION = (
     torch.ops.aten._scaled_dot_product_flash_attention_backward.default,
     torch.ops.aten._flash_attention_backward.default,
 )
-"""Operators of cards that have a deterministic algorithm, and take it only where all others must have one, too."""
+"""Operators of CUDA that have a deterministic algorithm, but use it only if torch demands it of all operators."""
 
 
 @contextmanager
@@ -30,15 +30,21 @@ def _attention() -> AbstractContextManager[Any]:
 
 
 class AttentionInOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Inside, the backward pass of flash attention adds gradients up in one order.
+    """Makes the backward pass of flash attention deterministic.
 
-    Otherwise the order changes with each call, which looks like state that a model keeps. `operators`: those that are
-    demanded to be deterministic. Other operators have no deterministic algorithm, so it is not demanded of them.
+    Otherwise it adds gradients up in another order with each call, which looks like state that a model keeps.
+    `operators`: those that are demanded to be deterministic. Some others cannot be, so it is not demanded of them.
     """
+
+    supports_higher_order_operators = True
 
     def __init__(self, operators: tuple[Any, ...]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._operators = operators
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        return True  # what torch.compile asks of a mode that changes no result
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func not in self._operators:

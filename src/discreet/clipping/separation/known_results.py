@@ -1,5 +1,4 @@
-"""Results that are kept with all that they were computed from, and returned again where that is the same to the last
-bit."""
+"""Remembers results of checks, and gives one again only if everything it was computed from is the same bit by bit."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module
 
 from discreet.clipping.separation.memory import Unknown, bits, listed, same
 
@@ -18,12 +18,12 @@ T = TypeVar("T")
 
 
 class KnownResults(Generic[T]):
-    """The latest results of a function, at most `most`, each with all that its arguments held: models with the numbers
+    """Remembers the last `most` results of a function, each with the contents of its arguments: models with the numbers
     of their parameters, losses, tensors, settings.
 
     Arguments are listed as `Memory` lists them; of the parameters of models also the numbers, but not how often torch
-    wrote to them. With them go the settings of torch that arithmetic depends on. Globals are not looked at, nor is the
-    code that runs: results are to be kept no longer than one task takes.
+    wrote to them. With them go global settings of torch. Other globals are not looked at, nor what functions enclose,
+    nor the code that runs: results are for one audit, whose code does not change.
     """
 
     def __init__(self, most: int = 8) -> None:
@@ -31,9 +31,10 @@ class KnownResults(Generic[T]):
         self._known: list[tuple[list[Any], T]] = []
 
     def of(self, compute: Callable[[], T], *given: object) -> T:
-        """`compute()`, a function of `given`, or what it returned before for arguments that held the same.
+        """Returns the remembered result for what `given` hold, or calls `compute()` and remembers what it returns.
 
-        A result is kept only if `compute` left the arguments as they were. An error is never kept.
+        A result is remembered only if `compute` left the arguments as they were, and if all that they hold can be read.
+        An error is never remembered.
         """
         before = _held(given)
         for held, result in self._known:
@@ -46,15 +47,15 @@ class KnownResults(Generic[T]):
 
 
 class Remembered(Generic[T]):
-    """A place where the results of one function are kept, inside `in_`; outside of it every result is computed."""
+    """Remembers the results of one function inside `in_`; outside, the function is always called."""
 
     def __init__(self, name: str) -> None:
         self._results: ContextVar[KnownResults[T] | None] = ContextVar(name, default=None)
 
     @contextmanager
-    def in_(self, results: KnownResults[T], *, unless_kept: bool = False) -> Iterator[None]:
-        """Inside, results are kept in `results`; with `unless_kept` where they are kept already."""
-        token = self._results.set((self._results.get() if unless_kept else None) or results)
+    def in_(self, results: KnownResults[T]) -> Iterator[None]:
+        """Inside, results are remembered in `results`."""
+        token = self._results.set(results)
         try:
             yield
         finally:
@@ -67,14 +68,16 @@ class Remembered(Generic[T]):
 
 
 def _held(given: tuple[object, ...]) -> list[Any]:
+    """What a result depends on: the contents of the arguments, the numbers of parameters, settings of torch. What
+    cannot be read equals nothing."""
     own = {id(one): one for model in given if isinstance(model, nn.Module) for one in model.parameters()}
-    found = listed(own, ((*given, _settings()),), True)
     try:
+        found = listed(own, ((*given, _settings()),), True)
         for one in own.values():
             found += (one.dtype, bits(one.detach()))
-    except Exception:  # a parameter of another layout
+        return [_digest(one) if isinstance(one, Tensor) else one for one in found]
+    except Exception:  # an object, a kind of tensor or a setting may raise any error
         return [Unknown()]
-    return [_digest(one) if isinstance(one, Tensor) else one for one in found]
 
 
 def _alike(ones: list[Any], others: list[Any]) -> bool:
@@ -87,15 +90,33 @@ def _digest(numbers: Tensor) -> tuple[object, ...]:
 
 
 def _settings() -> tuple[object, ...]:
-    """The settings of torch that decide how it computes."""
+    """Global settings of torch that may change results."""
     return (
         torch.get_default_dtype(),
         torch.get_num_threads(),
         torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        *((torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")),
         torch.get_float32_matmul_precision(),
         torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.backends.cudnn.enabled,
         torch.backends.cudnn.benchmark,
         torch.backends.cudnn.deterministic,
         torch.backends.cudnn.allow_tf32,
         torch.backends.mkldnn.enabled,
+        torch.backends.mha.get_fastpath_enabled(),
+        torch.backends.cuda.flash_sdp_enabled(),  # type: ignore[no-untyped-call]
+        torch.backends.cuda.mem_efficient_sdp_enabled(),  # type: ignore[no-untyped-call]
+        torch.backends.cuda.math_sdp_enabled(),  # type: ignore[no-untyped-call]
+        *(dict(hooks) for hooks in _HOOKS),
     )
+
+
+_HOOKS = (
+    module._global_forward_hooks,
+    module._global_forward_pre_hooks,
+    module._global_backward_hooks,
+    module._global_backward_pre_hooks,
+)
+"""Hooks of all modules."""

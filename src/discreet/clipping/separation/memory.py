@@ -154,7 +154,7 @@ def _unwarned(kind: type) -> contextlib.AbstractContextManager[object]:
 
 
 def listed(parameters: dict[int, nn.Parameter], objects: tuple[object, ...], tensors: bool) -> list[Any]:
-    """All that objects hold, in the order of a walk; without the numbers of these parameters, which have their ids."""
+    """Everything that objects hold, in a fixed order. `parameters`: by id, those whose numbers are left out."""
     walk = _Walk(parameters, tensors=tensors)
     try:
         for one in objects:

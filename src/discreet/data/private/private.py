@@ -216,9 +216,9 @@ def _at_sites(data: Sites) -> PrivateData:
 
 
 def gathers(dataset: object) -> TypeGuard[Gathering]:
-    """Whether the type of a data set has the methods of `Gathering`. One that passes attributes on to another data set
-    has not: its own `__getitem__` makes its rows."""
-    return hasattr(type(dataset), "gather") and hasattr(type(dataset), "taken")
+    """Whether the class of a data set defines `gather` and `taken`. A wrapper that only passes them on does not count:
+    its `__getitem__` makes its rows."""
+    return all(callable(getattr(type(dataset), name, None)) for name in ("gather", "taken"))
 
 
 def _refuse_mixed(rows: Sequence[Any], indices: IntArray) -> None:

@@ -59,7 +59,7 @@ _LOOKED_AT, _MANY = 64, 0.05
 """How many rows are searched for long ones, and the share of long rows that is reported."""
 
 CHECKED: Remembered[Preflight] = Remembered("checked engines")
-"""Engines that need not be checked again, in audits."""
+"""Results of the engine check, used again within one audit."""
 
 _log = logging.getLogger("discreet")
 
@@ -125,7 +125,7 @@ def try_engines(
 def _compared(
     options: EngineOptions, model: nn.Module, criterion: Criterion, examples: Examples, clips: tuple[Clip, ...]
 ) -> Preflight:
-    """The engine as compared on random rows: a function of its arguments, which sees no data."""
+    """Compares the engine with the reference on random rows; depends on its arguments only, and reads no data."""
     name = options.name
     with _host_generators_left():
         with as_it_was(model):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 import torch
@@ -25,7 +23,7 @@ from discreet.clipping import (
     try_out,
 )
 from discreet.clipping.admission.example_axes import is_whole
-from discreet.clipping.separation import KnownResults, Remembered
+from discreet.clipping.separation import Remembered
 from discreet.core.errors import InputError, UnsupportedModel
 from discreet.data import PrivateData
 from discreet.training.augmented_views import transformed
@@ -34,10 +32,8 @@ from discreet.training.preflight.random_rows import random_rows
 _TRIED = 4
 """Number of random examples that are tested for influence on each other."""
 
-_SMALL = 2**22
-
 TRIED: Remembered[Findings] = Remembered("tried models")
-"""Models that need not be tried again, among the checks of one training and in audits."""
+"""Results of trying models on random rows, used again within one audit."""
 
 
 def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData) -> None:
@@ -103,22 +99,9 @@ def _admit_transform(data: PrivateData, inputs: Tensor) -> None:
 
 
 def tried(model: nn.Module, inputs: Tensor) -> Findings:
-    """How random rows influence each other in training mode. `inputs`: at least twice as many rows as are tried.
-
-    Several checks before a run ask for it. Inside `tried_once`, a small model is tried once on the same rows, as long
-    as nothing of it has changed; to find that out for a large one takes longer than to try it.
-    """
+    """How random rows influence each other in training mode. `inputs`: at least twice as many rows as are tried."""
     rows = inputs[: 2 * _TRIED].clone()
-    if sum(one.numel() for one in model.parameters()) > _SMALL:
-        return _tried(model, rows)
     return TRIED.of(partial(_tried, model, rows), model, rows)
-
-
-@contextmanager
-def tried_once() -> Iterator[None]:
-    """Inside, checks that ask how rows of the same model influence each other get one answer."""
-    with TRIED.in_(KnownResults(1), unless_kept=True):
-        yield
 
 
 def _tried(model: nn.Module, rows: Tensor) -> Findings:
