@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
 
@@ -11,10 +12,38 @@ import torch
 def full_precision(device: str) -> AbstractContextManager[None]:
     """Inside, matrix products and convolutions use no reduced precision: neither autocast nor TF32, nor partial sums in
     half precision."""
-    before = torch.get_float32_matmul_precision()
+    before = product_precision()
+    if before not in _NAMES or (device != "cpu" and _tf32_of_cudnn() is None):
+        return _kept_apart(device)
     if device == "cpu" and before == "highest" and not torch.is_autocast_enabled("cpu"):
         return _NOTHING  # nothing to change; this check is faster than a change
     return _changed(device, before)
+
+
+def product_precision() -> str:
+    """The precision of products of float32: `highest`, `high` or `medium`. If these cannot tell it, as kinds of devices
+    or products differ in it, that of each kind."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return " ".join(one.fp32_precision for one in _kinds())
+
+
+_NAMES = ("highest", "high", "medium")
+
+
+def _tf32_of_cudnn() -> bool | None:
+    """Whether convolutions and recurrent layers use TF32; None if one of the two does."""
+    try:
+        return bool(torch.backends.cudnn.allow_tf32)
+    except RuntimeError:
+        return None
+
+
+def _kinds() -> list[Any]:
+    """The kinds of products whose precision can be set apart (torch 2.9 and later)."""
+    backends: Any = torch.backends
+    return [backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn, backends.mkldnn.matmul]
 
 
 _NOTHING = nullcontext()
@@ -22,20 +51,45 @@ _NOTHING = nullcontext()
 
 @contextmanager
 def _changed(device: str, before: str) -> Iterator[None]:
-    card = torch.backends.cuda.matmul
-    reductions = card.allow_bf16_reduced_precision_reduction, card.allow_fp16_reduced_precision_reduction
-    half = getattr(card, "allow_fp16_accumulation", False)  # of torch 2.7 and later
-    with torch.autocast(device, enabled=False), torch.backends.cudnn.flags(allow_tf32=False):
+    with torch.autocast(device, enabled=False), torch.backends.cudnn.flags(allow_tf32=False), _whole_sums():
         if before != "highest":
             torch.set_float32_matmul_precision("highest")
-        card.allow_bf16_reduced_precision_reduction = card.allow_fp16_reduced_precision_reduction = False
-        if half:
-            card.allow_fp16_accumulation = False
         try:
             yield
         finally:
-            card.allow_bf16_reduced_precision_reduction, card.allow_fp16_reduced_precision_reduction = reductions
-            if half:
-                card.allow_fp16_accumulation = True
             if before != "highest":
                 torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def _kept_apart(device: str) -> Iterator[None]:
+    """`_changed` where kinds of products differ: torch (2.13) then refuses to tell and to change all at once."""
+    kinds, cudnn = _kinds(), torch.backends.cudnn
+    before, enabled = [one.fp32_precision for one in kinds], cudnn.enabled
+    with torch.autocast(device, enabled=False), _whole_sums():
+        try:
+            cudnn.enabled = False  # as `flags` does
+            for one in kinds:
+                one.fp32_precision = "ieee"
+            yield
+        finally:
+            cudnn.enabled = enabled
+            for one, value in zip(kinds, before, strict=True):
+                one.fp32_precision = value
+
+
+@contextmanager
+def _whole_sums() -> Iterator[None]:
+    """Inside, products of half precision are not added up in half precision."""
+    card = torch.backends.cuda.matmul
+    reductions = card.allow_bf16_reduced_precision_reduction, card.allow_fp16_reduced_precision_reduction
+    half = getattr(card, "allow_fp16_accumulation", False)  # of torch 2.7 and later
+    card.allow_bf16_reduced_precision_reduction = card.allow_fp16_reduced_precision_reduction = False
+    if half:
+        card.allow_fp16_accumulation = False
+    try:
+        yield
+    finally:
+        card.allow_bf16_reduced_precision_reduction, card.allow_fp16_reduced_precision_reduction = reductions
+        if half:
+            card.allow_fp16_accumulation = True

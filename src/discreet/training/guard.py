@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import frozen_norms, private_parameters
 from discreet.clipping.digests import check_unchanged
+from discreet.clipping.precision import product_precision
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.memory import same_values
 from discreet.core.errors import PrivacyViolation, UnsupportedModel
@@ -110,7 +111,7 @@ def mode_of(model: nn.Module, *, bits: bool) -> str:
         (one.training, len(one._forward_hooks), len(one._forward_pre_hooks), len(one._backward_hooks))
         for one in model.modules()
     ]
-    facts: list[object] = [str(cast), torch.get_float32_matmul_precision(), str(torch.get_default_dtype()), hooked]
+    facts: list[object] = [str(cast), product_precision(), str(torch.get_default_dtype()), hooked]
     facts += [torch.get_num_threads()] if bits else []
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
