@@ -2,8 +2,6 @@
 released for the step. What does not go with shards is refused in one line.
 """
 
-import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 import sharded_runs
 import torch
 from forked import started
+from met import check_met
 from problems import tiny_plan
 from sharded_runs import OfQueries, Queries, digest_of, gpt, plan, seeded, texts
 from torch import nn
@@ -59,16 +58,7 @@ ENDED = ("memory_that_ends_in_a_pass", "a_process_that_is_gone_in_a_pass")
 def check(folder: Path, *mistakes: str) -> None:
     started(2, "sharded_mistakes.py", str(folder), *mistakes, timeout=240)
     for name in mistakes:
-        said, released = MET[name]
-        for rank in range(2):
-            kind, words, count = json.loads((folder / f"{name}.{rank}").read_text())
-            if rank == 1 and name in OWN:
-                assert kind == OWN[name]
-                continue
-            assert re.search(said, words), (name, rank, kind, words)
-            assert (kind == "nothing") == (not said), (name, rank, kind, words)
-            assert count == released, (name, rank)
-            assert "a private row" not in words  # what a row may have put into an error
+        check_met(folder, name, MET[name], OWN)
 
 
 def test_a_mistake_ends_all_processes_and_a_failing_model_none(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import sharded_runs
 import shared_runs
+from met import check_met
 
 RUNS: Mapping[str, tuple[Any, str, tuple[str, ...]]] = {
     "replicate": (shared_runs, "shared_runs.py", ("vmap, exact noise", "adaptive clipping", "metrics")),
@@ -66,12 +66,4 @@ def ends_in_all(start: Callable[..., Any], folder: Path, name: str, within: floa
     began = time.monotonic()
     start(2, "collective_mistakes.py", str(folder), name, timeout=within + 10)
     assert time.monotonic() - began < within
-    said, released = MET[name]
-    for rank in range(2):
-        kind, words, count = json.loads((folder / f"{name}.{rank}").read_text())
-        if rank == 1 and name in OWN:
-            assert kind == OWN[name]
-            continue
-        assert re.search(said, words), (rank, kind, words)
-        assert count == released
-        assert "a private row" not in words
+    check_met(folder, name, MET[name], OWN)

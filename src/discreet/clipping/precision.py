@@ -13,11 +13,14 @@ def full_precision(device: str) -> AbstractContextManager[None]:
     """Inside, matrix products and convolutions use no reduced precision: neither autocast nor TF32, nor partial sums in
     half precision."""
     before = product_precision()
-    if before not in _NAMES or (device != "cpu" and _tf32_of_cudnn() is None):
+    if before not in _NAMES or _differ_within(device):
         return _kept_apart(device)
     if device == "cpu" and before == "highest" and not torch.is_autocast_enabled("cpu"):
         return _NOTHING  # nothing to change; this check is faster than a change
     return _changed(device, before)
+
+
+_NAMES = ("highest", "high", "medium")
 
 
 def product_precision() -> str:
@@ -26,25 +29,33 @@ def product_precision() -> str:
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:
-        return " ".join(one.fp32_precision for one in _kinds())
+        return " ".join(one.fp32_precision for one in (*_kinds("cuda"), *_kinds("cpu")))
 
 
-_NAMES = ("highest", "high", "medium")
-
-
-def _tf32_of_cudnn() -> bool | None:
-    """Whether convolutions and recurrent layers use TF32; None if one of the two does."""
+def _differ_within(device: str) -> bool:
+    """Whether convolutions or recurrent layers of a device may be in lower precision than its matrix products, by
+    settings of their own."""
+    if device == "cpu":
+        return any(one.fp32_precision not in ("none", "ieee") for one in _kinds(device)[1:])
     try:
-        return bool(torch.backends.cudnn.allow_tf32)
+        torch.backends.cudnn.allow_tf32  # noqa: B018 - which raises if one of the two has TF32
     except RuntimeError:
-        return None
+        return True
+    return False
 
 
-def _kinds() -> list[Any]:
-    """The kinds of products whose precision can be set apart (torch 2.9 and later)."""
-    backends: Any = torch.backends
-    return [backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn, backends.mkldnn.matmul]
+def _kinds(device: str) -> list[Any]:
+    """The kinds of products of a device whose precision can be set apart: matrix products, convolutions, recurrent
+    layers; none before torch 2.9."""
+    cudnn, processor = _BACKENDS.cudnn, _BACKENDS.mkldnn
+    if not hasattr(processor, "conv"):
+        return []
+    if device == "cpu":
+        return [processor.matmul, processor.conv, processor.rnn]
+    return [_BACKENDS.cuda.matmul, cudnn.conv, cudnn.rnn]
 
+
+_BACKENDS: Any = torch.backends
 
 _NOTHING = nullcontext()
 
@@ -63,8 +74,11 @@ def _changed(device: str, before: str) -> Iterator[None]:
 
 @contextmanager
 def _kept_apart(device: str) -> Iterator[None]:
-    """`_changed` where kinds of products differ: torch (2.13) then refuses to tell and to change all at once."""
-    kinds, cudnn = _kinds(), torch.backends.cudnn
+    """`_changed` where kinds of products differ: torch (2.13) then refuses to tell and to change all at once.
+
+    Afterwards a kind follows the setting above it again if that gives the same; those of cuDNN do not by default.
+    """
+    kinds, cudnn = _kinds(device), _BACKENDS.cudnn
     before, enabled = [one.fp32_precision for one in kinds], cudnn.enabled
     with torch.autocast(device, enabled=False), _whole_sums():
         try:
@@ -75,7 +89,10 @@ def _kept_apart(device: str) -> Iterator[None]:
         finally:
             cudnn.enabled = enabled
             for one, value in zip(kinds, before, strict=True):
-                one.fp32_precision = value
+                if one not in (cudnn.conv, cudnn.rnn):
+                    one.fp32_precision = "none"
+                if one.fp32_precision != value:
+                    one.fp32_precision = value
 
 
 @contextmanager

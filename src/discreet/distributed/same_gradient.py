@@ -54,8 +54,11 @@ def refuse_other_gradients(ranks: Talk, answer: Mapping[str, Tensor] | None, err
 
 
 def _same(ranks: Talk, answer: Mapping[str, Tensor] | None, error: float | None) -> bool:
-    """Whether all processes have the same gradient. Digests are compared first; only tensors that differ are sent. All
-    take the same way through the conversation."""
+    """Whether all processes have the same gradient.
+
+    Digests are compared first, and only tensors whose digests differ are sent. Whether a message follows depends only
+    on what all were told, so no process waits for one that is not sent.
+    """
     own = {name: part.detach().cpu() for name, part in sorted((answer or {}).items())}
     shapes = None if answer is None else [[name, [*part.shape]] for name, part in own.items()]
     finite = all(bool(torch.isfinite(part).all()) for part in own.values())

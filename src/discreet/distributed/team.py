@@ -139,7 +139,7 @@ class Team:
             )
 
     def compare(self, answer: Mapping[str, Tensor] | None, error: float | None) -> None:
-        """See `refuse_other_gradients`."""
+        """`PrivacyViolation` in all processes unless they have the same gradient of a random unit (`same_gradient`)."""
         if self.ranks.size > 1:
             refuse_other_gradients(self.ranks, answer, error)
 

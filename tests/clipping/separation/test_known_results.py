@@ -141,14 +141,24 @@ def test_other_settings_of_torch_void_a_result(
     assert count(known, given) == 2
 
 
-def test_settings_that_cannot_be_read_void_a_result(count: Count, monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch (2.13) raises where settings of its former and its newer kind are mixed."""
+def test_so_does_a_precision_that_is_set_for_cards_alone(count: Count) -> None:
+    known, given = KnownResults[int](), parts()
+    matmul: Any = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    assert count(known, given) == 1
+    matmul.fp32_precision = "tf32"
+    try:
+        assert [count(known, given), count(known, given)] == [2, 2]
+    finally:
+        matmul.fp32_precision = before
 
-    def refuse() -> str:
+
+def test_settings_that_cannot_be_read_void_a_result(count: Count, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
         raise RuntimeError("a mix of the legacy and new APIs")
 
     known, given = KnownResults[int](), parts()
-    monkeypatch.setattr(torch, "get_float32_matmul_precision", refuse)
+    monkeypatch.setattr(torch, "get_num_threads", refuse)
     assert [count(known, given), count(known, given)] == [1, 2]
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module
 
+from discreet.clipping.precision import product_precision
 from discreet.clipping.separation.memory import Unknown, bits, listed, same
 
 T = TypeVar("T")
@@ -68,8 +69,10 @@ class Remembered(Generic[T]):
 
 
 def _held(given: tuple[object, ...]) -> list[Any]:
-    """What a result depends on: the contents of the arguments, the numbers of parameters, settings of torch. What
-    cannot be read equals nothing."""
+    """Everything that a result depends on: what the arguments hold, parameter values among it, and torch's settings.
+
+    If something cannot be read, the list equals no other one.
+    """
     own = {id(one): one for model in given if isinstance(model, nn.Module) for one in model.parameters()}
     try:
         found = listed(own, ((*given, _settings()),), True)
@@ -97,7 +100,7 @@ def _settings() -> tuple[object, ...]:
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
         *((torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")),
-        torch.get_float32_matmul_precision(),
+        product_precision(),
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
         torch.backends.cudnn.enabled,

@@ -110,7 +110,7 @@ class Unknown:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two entries of `listed` are the same."""
+    """Whether two objects found by `listed` are the same, tensors bit by bit."""
     if one is other:
         return True
     if type(one) is not type(other) or isinstance(one, (type, Unknown)):

@@ -216,8 +216,10 @@ def _at_sites(data: Sites) -> PrivateData:
 
 
 def gathers(dataset: object) -> TypeGuard[Gathering]:
-    """Whether the class of a data set defines `gather` and `taken`. A wrapper that only passes them on does not count:
-    its `__getitem__` makes its rows."""
+    """Whether a data set fetches many rows at once: its class defines `gather` and `taken`.
+
+    A wrapper that only passes the attributes of another data set on does not, as its own `__getitem__` makes its rows.
+    """
     return all(callable(getattr(type(dataset), name, None)) for name in ("gather", "taken"))
 
 

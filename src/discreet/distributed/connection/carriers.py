@@ -177,8 +177,10 @@ def own_place(device: torch.device) -> list[str] | None:
 
 
 def by_collectives(told: Sequence[Sequence[str] | None]) -> bool:
-    """Whether sums are sent by collectives, from the answers of `own_place` in all processes: all must have one
-    backend, and each a device of its own."""
+    """Whether sums are sent by collectives: all processes must have the same backend, and each a device of its own.
+
+    `told`: what `own_place` returned in each.
+    """
     known = [one for one in told if one is not None]
     return len(known) == len(told) == len({place for _, place in known}) and len({name for name, _ in known}) == 1
 
