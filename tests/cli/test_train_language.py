@@ -71,6 +71,23 @@ def test_adapters_from_json_lines_that_write_texts(capsys: pytest.CaptureFixture
     assert "is not the model 'tiny' that these adapters belong to" in capsys.readouterr().err
 
 
+def test_texts_are_as_long_as_the_model_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    write("reviews.jsonl")
+    model_folder(Path("tiny"))
+    command = ["train", "reviews.jsonl", "--text", "review", "--unit", "row", "--model", "tiny", "--lora", "2"]
+    assert run([*command, *BUDGET, *FEW[:-2], "--length", "65"]) == 2
+    assert "--length 65 is more than the 64 tokens that the model reads;" in capsys.readouterr().err
+    assert run([*command, *BUDGET, *FEW[:-2]]) == 0, capsys.readouterr().err
+    assert json.loads(Path("reviews-private/model.json").read_text())["language"]["length"] == 64
+    asked = ["generate", "reviews-private", "--model", "tiny", "--prompt"]
+    assert run([*asked, "a film"]) == 0, capsys.readouterr().err
+    capsys.readouterr()
+    assert run([*asked, "a film", "--length", "63"]) == 2
+    assert "the prompt has 2 of them: 63 more do not fit; give --length 62 or less" in capsys.readouterr().err
+    assert run([*asked, "film " * 64]) == 2
+    assert "the prompt has 64 tokens, and the model reads 64" in capsys.readouterr().err
+
+
 def test_all_weights_of_a_classifier_by_author_from_parquet(capsys: pytest.CaptureFixture[str]) -> None:
     write("reviews.parquet")
     model_folder(Path("tiny"))

@@ -81,6 +81,29 @@ class Padded(nn.Module):
         return self.head(hidden.masked_fill(padding.unsqueeze(2), 0.0).sum(1))
 
 
+class PaddedAndPlaced(Padded):
+    """Holds a parameter itself beside layers with dropout, which no engine but vmap takes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = nn.Parameter(torch.zeros(LENGTH, WIDTH))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        hidden = self.words(tokens) + self.places
+        return self.head(self.encoder(hidden, src_key_padding_mask=tokens == 0).sum(1))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_an_encoder_with_padding_is_trained_by_vmap(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    tokens, labels = torch.randint(1, WORDS, (24, LENGTH)), torch.arange(24) % 3
+    tokens[::2, 3:] = 0
+    training = tiny_training(tmp_path, model=PaddedAndPlaced(), data=(tokens, labels))
+    assert training.engine.name == "vmap"
+    training.run(progress=False)
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_an_encoder_with_padding_is_trained_and_evaluated(tmp_path: Path) -> None:
     torch.manual_seed(0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from torch import backends
 from torch._library import custom_ops
 from torch.autograd import Function
 from torch.func import vmap
@@ -31,6 +33,18 @@ def vectorised_call(function: Callable[..., Any], in_dims: tuple[int | None, ...
     """
     if (name := own_rule()) is not None:
         raise RuntimeError(f"{name} has a vmap rule of its own, which may not keep examples apart")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _no_fast_path():
         warnings.filterwarnings("ignore", "There is a performance drop")
         return vmap(function, in_dims=in_dims, randomness="different")(*args)
+
+
+@contextmanager
+def _no_fast_path() -> Iterator[None]:
+    """A context in which encoders of torch that are in evaluation go the way that they go in training: their other way
+    looks at the values of a mask and makes nested tensors, for neither of which vmap has a rule."""
+    before = backends.mha.get_fastpath_enabled()
+    backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        backends.mha.set_fastpath_enabled(before)

@@ -26,7 +26,12 @@ LoraOption = Annotated[
 ]
 LengthOption = Annotated[
     int | None,
-    typer.Option("--length", help="The most tokens of a text, public [128].", rich_help_panel=_PANEL, min=2),
+    typer.Option(
+        "--length",
+        help="The most tokens of a text, public [128, or what the model reads].",
+        rich_help_panel=_PANEL,
+        min=2,
+    ),
 ]
 CanariesOption = Annotated[
     int | None,

@@ -14,6 +14,9 @@ from discreet.core.errors import InputError
 from discreet.core.extras import extra
 from discreet.language import Task
 
+_NO_LIMIT = 10**9
+"""Tokenizers say a number as large as this, or larger, where they have no limit."""
+
 
 def checked_folder(folder: Path) -> Path:
     """The folder's absolute path; `InputError` if it holds no model."""
@@ -50,6 +53,13 @@ def load_for(folder: Path, task: Task, classes: Sequence[str], what: str) -> tup
     if classes and model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id or 0
     return tokenizer, model
+
+
+def most_tokens(tokenizer: Any, model: Any) -> int | None:
+    """The most tokens that the model reads at once, by its configuration or tokenizer; None without a limit."""
+    said = [getattr(model.config, "max_position_embeddings", None), getattr(tokenizer, "model_max_length", None)]
+    limits = [one for one in said if isinstance(one, int) and 0 < one < _NO_LIMIT]
+    return min(limits, default=None)
 
 
 @contextmanager

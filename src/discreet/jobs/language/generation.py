@@ -10,9 +10,11 @@ import torch
 
 from discreet.core import checks
 from discreet.core.errors import InputError
+from discreet.jobs.language.base_folder import most_tokens
 from discreet.jobs.language.published_texts import PublishedTexts
 
 _AT_ONCE = 16
+_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,14 +38,17 @@ class Writer:
         claim = published.certificate["claim"]
         return cls(published.tokenizer, published.inner, claim["epsilon"], claim["delta"])
 
-    def write(self, prompt: str, rows: int, *, length: int, temperature: float, seed: int) -> list[str]:
-        """So many texts that begin with the prompt, of `length` new tokens at most. The prompt is public."""
+    def write(self, prompt: str, rows: int, *, length: int | None, temperature: float, seed: int) -> list[str]:
+        """So many texts that begin with the prompt, of `length` new tokens at most; by default 64, or as many as the
+        model has room for behind the prompt. The prompt is public."""
         checks.count("rows", rows)
-        checks.count("length", length)
+        if length is not None:
+            checks.count("length", length)
         checks.positive("temperature", temperature)
         tokens = self.tokenizer(prompt, return_tensors="pt")
         if tokens["input_ids"].shape[1] == 0:
             raise InputError("the prompt has no tokens; give a word to begin with")
+        length = self._fitting(tokens["input_ids"].shape[1], length)
         padding = self.tokenizer.pad_token_id
         found: list[str] = []
         with torch.random.fork_rng(), torch.no_grad():
@@ -60,3 +65,16 @@ class Writer:
                 )
                 found += self.tokenizer.batch_decode(made, skip_special_tokens=True)
         return found
+
+    def _fitting(self, prompt: int, length: int | None) -> int:
+        most = most_tokens(self.tokenizer, self.model)
+        if most is None:
+            return length or _LENGTH
+        if (room := most - prompt) < 1:
+            raise InputError(f"the prompt has {prompt} tokens, and the model reads {most} at once; give a shorter one")
+        if length is not None and length > room:
+            raise InputError(
+                f"the model reads {most} tokens at once, and the prompt has {prompt} of them: {length} more do not "
+                f"fit; give --length {room} or less"
+            )
+        return length or min(_LENGTH, room)

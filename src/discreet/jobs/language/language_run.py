@@ -19,7 +19,7 @@ from discreet.core.extras import extra
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.jobs.language import begun_options, canary_texts
-from discreet.jobs.language.base_folder import checked_folder, load_for
+from discreet.jobs.language.base_folder import checked_folder, load_for, most_tokens
 from discreet.jobs.language.language_facts import LanguageFacts, Settings
 from discreet.jobs.language.private_texts import read_rows, tokens_of
 from discreet.jobs.table_facts import TableFacts
@@ -165,7 +165,8 @@ class LanguageJob:
         tokenizer, model = self._loaded(classes)
         wrapped = TransformersModel(model, self.task)
         padding = getattr(model.config, "pad_token_id", None) or 0
-        encoded = partial(self._rows, tokenizer=tokenizer, classes=classes, padding=padding)
+        length = self._length(most_tokens(tokenizer, model))
+        encoded = partial(self._rows, tokenizer=tokenizer, classes=classes, padding=padding, length=length)
         canaries = self._canaries(model, encoded)
         rows = encoded([*private, *self._as_rows(() if canaries is None else canaries.inserted)])
         test = None
@@ -190,7 +191,7 @@ class LanguageJob:
             engine=EngineOptions(self.settings.engine),
         )
         trained = training.run()
-        texts = self._described(trained, canaries, encoded)
+        texts = self._described(trained, canaries, encoded, length)
         return self._published(trained, texts), trained, texts
 
     def _options(self, classes: Sequence[str]) -> dict[str, object]:
@@ -230,7 +231,7 @@ class LanguageJob:
         return units if self.facts.canaries is None else canary_texts.with_own_units(units, self.facts.canaries)
 
     def _described(
-        self, trained: Trained, canaries: Canaries | None, encoded: Callable[..., TransformersRows]
+        self, trained: Trained, canaries: Canaries | None, encoded: Callable[..., TransformersRows], length: int
     ) -> OfTexts:
         """The section of model.json on texts, with the exposure of each canary in the released model."""
         found: tuple[Exposed, ...] = ()
@@ -242,7 +243,7 @@ class LanguageJob:
             text=self.table.wide.text,
             target=self.table.target,
             classes=tuple(self._classes()),
-            length=self._length,
+            length=length,
             canaries=found,
         )
 
@@ -270,9 +271,12 @@ class LanguageJob:
                 model = peft.get_peft_model(model, peft.LoraConfig(task_type=self.task.peft, **wanted))
         return tokenizer, model
 
-    @property
-    def _length(self) -> int:
-        return self.facts.length or _LENGTH
+    def _length(self, most: int | None) -> int:
+        """The tokens of a row, of which the model reads `most`."""
+        wanted = self.facts.length
+        if most is not None and wanted is not None and wanted > most:
+            raise InputError(f"--length {wanted} is more than the {most} tokens that the model reads; give less")
+        return wanted or min(_LENGTH, most or _LENGTH)
 
     def _columns(self) -> list[str]:
         return [str(self.table.wide.text), *([] if self.table.target is None else [self.table.target])]
@@ -290,9 +294,11 @@ class LanguageJob:
             raise InputError("declare the classes: --classes A,B, or --test FILE, which is declared public")
         return sorted({str(row[self.table.target]) for row in read_rows(self.table.test, [self.table.target])})
 
-    def _rows(self, rows: list[dict[str, Any]], tokenizer: Any, classes: list[str], padding: int) -> TransformersRows:
+    def _rows(
+        self, rows: list[dict[str, Any]], tokenizer: Any, classes: list[str], padding: int, length: int
+    ) -> TransformersRows:
         """Rows of tokens, each made of its own text."""
-        length, text, target = self._length, str(self.table.wide.text), self.table.target
+        text, target = str(self.table.wide.text), self.table.target
         made: list[dict[str, Any]] = []
         for number, row in enumerate(rows):
             tokens: dict[str, Any] = tokens_of(tokenizer, row[text], length, ends=self.task.shifted)

@@ -19,7 +19,10 @@ def generate(
     model: Annotated[Path, typer.Option("--model", help="Folder with the base model and its tokenizer.")],
     prompt: Annotated[str, typer.Option("--prompt", help="What the texts begin with; public.")],
     rows: Annotated[int, typer.Option("--rows", help="How many texts.", min=1)] = 1,
-    length: Annotated[int, typer.Option("--length", help="The most new tokens of a text.", min=1)] = 64,
+    length: Annotated[
+        int | None,
+        typer.Option("--length", help="The most new tokens of a text [64, or what the prompt leaves room for].", min=1),
+    ] = None,
     temperature: Annotated[float, typer.Option("--temperature", help="Below 1 likely words are likelier.")] = 1.0,
     seed: Annotated[int, typer.Option("--seed", help="For the same texts again.", min=0)] = 0,
     out: Annotated[Path | None, typer.Option("--out", help="Write a .csv file instead of to the terminal.")] = None,
