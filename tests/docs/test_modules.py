@@ -131,6 +131,8 @@ def fate(name: str) -> str:
         return "by the modules inside" if not list(module.parameters(recurse=False)) else "alone"
     if name in ("RNNBase", "RNNCellBase"):
         return "a base class"
+    if name == "DataParallel":
+        return "refused: give the model in it, `model.module`"
     if name in ("ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"):
         return "by the modules inside" if name[0] in "MS" else "alone, with the module that holds it"
     if name.endswith("Loss"):

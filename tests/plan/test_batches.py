@@ -144,3 +144,21 @@ def test_what_cannot_be_is_refused(changes: dict[str, Any], says: str) -> None:
 def test_only_poisson_batches_change() -> None:
     with pytest.raises(InputError, match="keeps its batches"):
         Plan.make(NoSampling(), population=100, steps=3, clip_norm=1.0, delta=1e-5, batches=[(50, 3)])
+
+
+def test_a_batch_larger_than_the_population_is_refused_by_its_name() -> None:
+    with pytest.raises(InputError, match="batch must be at most the population, 100, got 200"):
+        Plan.poisson(population=100, batch=200, steps=10, delta=1e-3, clip_norm=1.0)
+    with pytest.raises(InputError, match="at most the population, 80, got 90"):  # a fifth is held out
+        Plan.poisson(population=100, batch=90, steps=10, delta=1e-3, clip_norm=1.0, holdout=0.2)
+    with pytest.raises(InputError, match="rounds to zero"):
+        Plan.poisson(population=1e300, batch=1e-300, steps=10, delta=1e-3, clip_norm=1.0)
+
+
+def test_blocks_are_as_long_as_said() -> None:
+    settings = {"population": 100, "batch": 20, "steps": 30, "delta": 1e-3, "clip_norm": 1.0}
+    assert Plan.poisson(**settings).block == 50
+    assert Plan.poisson(**settings, block=7).block == 7
+    assert [len(Plan.poisson(**settings, block=7).next_block(start)) for start in (0, 28)] == [7, 2]
+    with pytest.raises(InputError, match="block"):
+        Plan.poisson(**settings, block=0)

@@ -46,7 +46,7 @@ def make(**changes: Any) -> Plan:
         ({"batch": math.nan}, "batch"),
         ({"batch": 0}, "batch"),
         ({"batch": True}, "batch"),
-        ({"batch": 1001}, "rate"),
+        ({"batch": 1001}, "batch"),
         ({"batch": 1e-320, "population": 1e300}, "rate"),
         ({"steps": 0}, "steps"),
         ({"steps": -1}, "steps"),

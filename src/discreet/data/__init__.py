@@ -6,9 +6,8 @@ from discreet.data.private.augmented import AUGMENTATIONS, Augmented, flip, shif
 from discreet.data.private.groups import Groups, group
 from discreet.data.private.held_out import Parts, hold_out
 from discreet.data.private.named_columns import Columns
-from discreet.data.private.pairs import as_public
 from discreet.data.private.parts import Portion, in_parts
-from discreet.data.private.private import PrivateData, as_private, check_rows
+from discreet.data.private.private import PrivateData, as_private, as_public, check_rows
 from discreet.data.private.sites import Sites
 from discreet.data.sets.adult import a9a, adult
 from discreet.data.sets.arrays import npz

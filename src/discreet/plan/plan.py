@@ -126,6 +126,7 @@ class Plan(RunPlan):
         holdout: float | Holdout | None = None,
         odometer: str | Odometer | Reading | None = None,
         stop_at: float | None = None,
+        block: int | None = None,
     ) -> Plan:
         """Plan `steps` steps on batches drawn by `sampling` out of a declared public `population`.
 
@@ -135,9 +136,8 @@ class Plan(RunPlan):
         `unit="user"`, population and batches count users; a step uses at most `rows_per_unit` rows of each. `batches`
         changes the expected batch of Poisson sampling, by a list of (expected batch, steps) or a schedule. `metrics`
         are bought at the steps that they name; `before`: events that the run answers first (`answered_first`).
-        `holdout` is the share of the population that is never trained on. `odometer` (`renyi`, say) is read at the end;
-        `stop_at` ends the run before it would read more. A block is 50 steps, or a thousandth of a longer run: it is an
-        entry of the ledger and of the certificate, and what a crash may lose.
+        `holdout` is never trained on. `odometer` (`renyi`, say) is read at the end; `stop_at` ends the run before it
+        would read more. A `block` (50 steps, or a thousandth of all) is one entry of the ledger; a crash may lose it.
         """
         held = as_holdout(holdout)
         population = population if held is None else held.training_units(population)
@@ -160,7 +160,7 @@ class Plan(RunPlan):
                 holdout=held,
                 odometer=as_reading(odometer, stop_at, delta, near, whose),
                 delta=delta,
-                block=max(_BLOCK, steps // _MOST_BLOCKS),
+                block=max(_BLOCK, steps // _MOST_BLOCKS) if block is None else block,
             )
         except ValidationError as error:
             raise InputError(f"plan: {explain(error, cls)}") from None
@@ -173,12 +173,7 @@ class Plan(RunPlan):
         """A plan with Poisson batches of `batch` expected units; the other arguments are those of `make`."""
         held = as_holdout(holdout)
         trained = population if held is None else held.training_units(population)
-        rate = checks.positive("batch", batch) / checks.positive("population", trained)
-        try:
-            sampling = PoissonSampling(rate=rate)
-        except ValidationError as error:
-            raise InputError(f"plan: sampling.{explain(error, PoissonSampling)}") from None
-        return cls.make(sampling, population=population, holdout=held, **rest)
+        return cls.make(PoissonSampling.of_batch(batch, trained), population=population, holdout=held, **rest)
 
     @property
     def steps(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from discreet.certificate.canonical import check_values, digest
 from discreet.certificate.declared_canaries import canaries_fault
@@ -54,7 +54,7 @@ def publish(
     initial value. The folder appears complete or not at all; afterwards the key of the noise and the
     checkpoint are destroyed. Of several processes the first writes, and the others return the guarantee.
     """
-    published = trained.model  # what has none refuses here
+    published = _model_of(trained)
     if not trained.publishes:
         return trained.plan.guarantee()
     target = Path(folder)
@@ -151,6 +151,13 @@ def _destroy(secret: Path) -> None:
         destroy_key(secret)
     else:
         secret.unlink(missing_ok=True)
+
+
+def _model_of(trained: TrainedRun) -> nn.Module:
+    """The model of a run; a run that has none refuses."""
+    if isinstance(trained, nn.Module):
+        raise InputError("publish takes what Training.run() returned, with plan and ledger, and not the model alone")
+    return trained.model
 
 
 def check_target(target: Path) -> None:

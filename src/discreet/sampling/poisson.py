@@ -59,6 +59,19 @@ class PoissonSampling(SamplingRecord):
     kind: Literal["poisson"] = "poisson"
     rate: Rate
 
+    @classmethod
+    def of_batch(cls, batch: float, population: float) -> PoissonSampling:
+        """Batches of `batch` expected units out of a declared population; `InputError` if they do not fit into it."""
+        rate = checks.positive("batch", batch) / checks.positive("population", population)
+        if rate > 1:
+            raise InputError(
+                f"batch must be at most the population, {population:g}, got {batch:g}: a Poisson batch is drawn from "
+                "all units, each once at most"
+            )
+        if rate == 0:
+            raise InputError(f"batch {batch:g} out of {population:g} is a rate that rounds to zero; give a larger one")
+        return cls(rate=rate)
+
     def sampler(self, population: float) -> Sampler:
         return PoissonSampler(self.rate)
 

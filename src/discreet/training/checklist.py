@@ -24,7 +24,7 @@ from discreet.training.front_end import FrontEnd, front_end
 from discreet.training.preflight.data_check import check_public, try_every_row
 from discreet.training.preflight.engine_check import Preflight, try_engines
 from discreet.training.preflight.engine_options import EngineOptions
-from discreet.training.preflight.model_check import admit
+from discreet.training.preflight.model_check import admit, check_arguments
 from discreet.training.preflight.noise_check import noise_named, with_noise
 from discreet.training.preflight.plan_check import (
     check_optimizer,
@@ -82,6 +82,7 @@ def checked(
     Errors are those of `Training`. The checks run on copies of the model; private rows influence nothing but whether
     there is an error.
     """
+    check_arguments(plan, model, criterion, optimizer, scheduler)
     if plan.search is not None:
         raise InputError("the plan searches for settings, in several runs; give it to Tuning (discreet tune)")
     noise, (given, units, ids) = noise_named(engine.noise), rows

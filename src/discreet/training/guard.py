@@ -78,6 +78,11 @@ class Guard:
             check_unchanged(self._model, self._initial, self._hidden)
             _, _, self._other = self._look()
 
+    @property
+    def finite(self) -> bool:
+        """Whether every private parameter was a finite number after the last release."""
+        return all(bool(torch.isfinite(one).all()) for one in self._values.values())
+
     def check_values(self) -> None:
         """Refuse private parameters that differ in any bit from the result of the last release."""
         self._compare(private_parameters(self._model) if self._pieces is None else self._pieces)

@@ -91,15 +91,26 @@ class Session:
         """Reserve the next block if none is open; False when the run is over.
 
         Use it as the loop's condition with an adaptive plan: its policy decides here on the next steps, or ends the
-        run. Counts are bought here as well.
+        run. Counts are bought here as well. A model that has diverged is not charged for further: nothing that a step
+        adds to NaN is learned, and that it is NaN is known from what was released.
         """
-        if self.between_blocks and not self.finished:
+        if self.between_blocks and not self.finished and not self._diverged():
             self._reserve()
         return not self.between_blocks
 
     def check(self) -> None:
         """`PrivacyViolation` if anything but a release has changed the model since the last one."""
         self._run.guard.check()
+
+    def check_result(self) -> None:
+        """The same before the result is taken, and `InputError` if the model has diverged."""
+        self.check()
+        if not self._run.guard.finite:
+            raise InputError(
+                f"the weights are NaN or infinite after {self.position} of {self._run.plan.charges} charged steps, so "
+                "there is no model to publish; lower the learning rate, or begin from smaller weights. What was "
+                "charged stays charged; no further step was"
+            )
 
     def note(self) -> None:
         """Accept the model's present state as released, after an earlier release was restored."""
@@ -144,9 +155,12 @@ class Session:
     def _reserve(self) -> None:
         if self.ended is None:
             team = self._run.team
-            team.together("the check before a charge", self.check)
+            team.together("the check before a charge", self.check_result)
             team.compare(team.tried(self._run.probe.repeat), self._run.engine.error)
         self._charged.reserve()
+
+    def _diverged(self) -> bool:
+        return not all(self._run.team.ranks.all_facts("whether weights are finite", self._run.guard.finite))
 
     def _choose_step_size(self) -> None:
         """With a line search: choose the step size along the released gradient; it was charged with the step."""

@@ -92,7 +92,7 @@ def _experienced(model: nn.Module, findings: Findings) -> list[tuple[str, str]]:
 
 
 def _described(model: nn.Module, name: str) -> str:
-    return f"module {name or 'model'!r} ({type(model.get_submodule(name)).__name__})"
+    return f"module {name or 'model'!r} ({type(dict(model.named_modules())[name]).__name__})"
 
 
 def admit_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
@@ -129,4 +129,8 @@ def _fault(module: nn.Module) -> str | None:
         return f"mixes the examples of a batch{stores}; {fixes}"
     if isinstance(module, _InstanceNorm) and keeps_statistics(module) and module.training:
         return "stores statistics of private data; set track_running_stats=False, or freeze it (.eval())"
+    if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        return 'is a wrapper; give the model in it, model.module (Training(shard="replicate") shares a run out)'
+    if isinstance(module, torch.jit.ScriptModule):
+        return "is a ScriptModule, into which engines cannot look; give the nn.Module that it was made of"
     return makes_sparse_gradients(module)

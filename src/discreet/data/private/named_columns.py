@@ -34,7 +34,9 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
       a map-style data set of mappings from names to numbers and arrays.
     - `target`: the name of the target. Whole numbers are classes, others numbers.
     - `inputs`: the name of one field, whose arrays are the inputs; or several fields of one number each, which
-    are put side by side as float32. The default for a frame is all columns but the target.
+    are put side by side as float32; or several of arrays of one shape, which are put side by side along axis 1 of a
+    batch: as int64 where all hold whole numbers (tokens and their mask), else as float32. The default for a frame is
+    all columns but the target.
 
     `InputError` names a field that is missing, or does not hold numbers of one shape.
     """
@@ -82,12 +84,23 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
             return seen, numbers(rows[self._target].to_numpy(), f"the field {self._target!r}")
         fields = self._fields(indices)
         parts = [numbers(fields[name], self._said(place)) for place, name in enumerate(self._inputs)]
-        seen = parts[0] if self._single else torch.stack([part.float() for part in parts], dim=1)
+        seen = parts[0] if self._single else self._side_by_side(parts)
         return seen, numbers(fields[self._target], f"the field {self._target!r}")
 
     def taken(self, chosen: IntArray) -> Dataset[Any]:
         """Some of the rows."""
         return _Taken(self, chosen)
+
+    def _side_by_side(self, parts: list[Tensor]) -> Tensor:
+        """Several fields as one tensor, (rows, fields, ...)."""
+        shapes = {tuple(part.shape[1:]) for part in parts}
+        if len(shapes) > 1:
+            raise InputError(
+                f"the fields {', '.join(map(repr, self._inputs))} have the shapes {', '.join(map(str, shapes))}; pad "
+                "them to one shape, or name one field whose arrays hold all of them"
+            )
+        whole = parts[0].dim() > 1 and not any(part.is_floating_point() for part in parts)
+        return torch.stack(parts if whole else [part.float() for part in parts], dim=1)
 
     def _said(self, place: int) -> str:
         return f"the field {self._inputs[place]!r}"

@@ -54,14 +54,6 @@ def paired(data: object) -> tuple[Tensor, Tensor] | None:
     return inputs, targets
 
 
-def as_public(data: object) -> tuple[Tensor, Tensor] | None:
-    """(inputs, targets) of data declared public as tensors; None without data. `InputError` for anything but a pair."""
-    found = paired(data)
-    if data is not None and found is None:
-        raise InputError(f"public data must be a pair of tensors, arrays or frames, got {type(data).__name__}")
-    return found
-
-
 def numbers(values: Any, what: str) -> Tensor:
     """An array as float32 if it is floating point, else int64."""
     try:

@@ -87,10 +87,11 @@ class PrivateData:
             _refuse_mixed(rows, indices)
             pairs = default_collate(rows)
             if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
-                raise InputError("each example of the data set must be a pair (input, target)")
+                raise InputError(f"each example of the data set must be a pair (input, target){_several(pairs)}")
             inputs, targets = pairs
         if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
-            raise InputError("inputs and targets must be tensors (or numbers and arrays that become tensors)")
+            several = _several(inputs, targets)
+            raise InputError(f"inputs and targets must be tensors (or numbers and arrays that become tensors){several}")
         return inputs, targets
 
     def _one_by_one(self, indices: IntArray, each: Callable[[], None], *, strict: bool) -> list[Any]:
@@ -202,6 +203,19 @@ def as_private(data: object) -> PrivateData:
     )
 
 
+def as_public(data: object) -> tuple[Tensor, Tensor] | None:
+    """(inputs, targets) of data declared public as tensors; None without data. A data set is read once, all of it."""
+    if data is None or (found := paired(data)) is not None:
+        return None if data is None else found
+    rows = as_private(data)
+    if rows.transform is not None:
+        raise InputError("public data is augmented, and metrics are of rows as they are; give the data set itself")
+    ends = range(0, rows.rows, _CHECKED_AT_ONCE)
+    parts = [rows.fetch(np.arange(start, min(start + _CHECKED_AT_ONCE, rows.rows))) for start in ends]
+    inputs, targets = (torch.cat(one) for one in zip(*parts, strict=True))
+    return inputs, targets
+
+
 def _at_sites(data: Sites) -> PrivateData:
     found = {number: as_private(data.rows[number]) for number in data.checked()}
     for number, one in found.items():
@@ -232,6 +246,16 @@ def _refuse_mixed(rows: Sequence[Any], indices: IntArray) -> None:
                 f"row {index} of the data is of types {', '.join(kind)}, row {indices[0]} of {', '.join(kinds[0])}; "
                 "convert all rows to the same types: in a batch torch would, and one row would change all others"
             )
+
+
+def _several(*parts: object) -> str:
+    """What to do with rows of several fields; "" for others."""
+    if not any(isinstance(part, tuple | list | Mapping) for part in parts):
+        return ""
+    return (
+        "; a row that has several is given as one tensor: torch.stack or torch.cat them, and take them apart in the "
+        "model's forward or in the loss (docs/your-code.md, several inputs)"
+    )
 
 
 def _kind(part: object) -> str:

@@ -37,7 +37,7 @@ def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> 
 
 
 def check_public(
-    sets: Mapping[str, tuple[Any, Any] | None],
+    sets: Mapping[str, Any],
     classes: int | None,
     data: object,
     on: PublicCopy | None = None,

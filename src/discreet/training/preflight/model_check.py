@@ -1,4 +1,5 @@
-"""Everything that is wrong with a model, in one error: by the types of its modules, and by trying it on random rows."""
+"""Everything that is wrong with a model, in one error: by the types of its modules, and by trying it on random rows.
+First of all, whether what was given is of the kinds that `Training` takes."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
+from torch.optim import Optimizer
 
 from discreet.clipping import (
     LOSS,
@@ -26,14 +28,36 @@ from discreet.clipping.admission.example_axes import is_whole
 from discreet.clipping.separation import Remembered
 from discreet.core.errors import InputError, UnsupportedModel
 from discreet.data import PrivateData
+from discreet.plan import AdaptivePlan, Plan
 from discreet.training.augmented_views import transformed
 from discreet.training.preflight.random_rows import random_rows
+
+_ORDER = "the order is Training(plan, model, criterion, optimizer, data)"
 
 _TRIED = 4
 """Number of random examples that are tested for influence on each other."""
 
 TRIED: Remembered[Findings] = Remembered("tried models")
 """Results of trying models on random rows, used again within one audit."""
+
+
+def check_arguments(plan: object, model: object, criterion: object, optimizer: object, scheduler: object) -> None:
+    """`InputError` for an argument of another kind, for a class in the place of what it makes, and for a scheduler of
+    another optimizer, which would change nothing here."""
+    kinds = {"plan": (plan, Plan | AdaptivePlan), "model": (model, nn.Module), "optimizer": (optimizer, Optimizer)}
+    for name, (given, kind) in kinds.items():
+        _refuse_class(name, given)
+        if not isinstance(given, kind):
+            raise InputError(f"{name} cannot be {_described(given)}; {_ORDER}")
+    _refuse_class("criterion", criterion)
+    if not callable(criterion):
+        raise InputError(f"criterion must be a loss, a function of (output, target), got {_described(criterion)}")
+    scheduled = getattr(scheduler, "optimizer", optimizer)
+    if scheduled is not optimizer:
+        raise InputError(
+            f"the scheduler is one of another optimizer ({type(scheduled).__name__}), so it would not change the "
+            "learning rates of this run; make it of the optimizer that the training is given"
+        )
 
 
 def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData) -> None:
@@ -148,3 +172,12 @@ def _named(model: nn.Module, name: str) -> str:
 
 def _is_lazy(module: nn.Module) -> bool:
     return isinstance(module, LazyModuleMixin) and module.has_uninitialized_params()
+
+
+def _refuse_class(name: str, given: object) -> None:
+    if isinstance(given, type):
+        raise InputError(f"{name} is the class {given.__name__}; give one that is made: {given.__name__}(...)")
+
+
+def _described(given: object) -> str:
+    return repr(given)[:40] if isinstance(given, str) else f"a {type(given).__name__}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from discreet.certificate.declared_canaries import DeclaredCanaries
 from discreet.data import as_public
@@ -17,7 +18,7 @@ Rows = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicData:
-    """Rows declared public.
+    """Rows declared public: a pair of tensors, arrays or frames, or a map-style data set of pairs, which is read once.
 
     - `test`, `validation`: metrics on them are shown and published; the latter is what policies and early stopping look
       at.
@@ -26,8 +27,8 @@ class PublicData:
       population (`discreet.language.Canaries.declared`). The certificate says so.
     """
 
-    test: Rows | None = None
-    validation: Rows | None = None
+    test: Rows | Dataset[Any] | None = None
+    validation: Rows | Dataset[Any] | None = None
     beside: PublicBatches | None = None
     canaries: DeclaredCanaries | None = None
 
@@ -37,7 +38,7 @@ class PublicData:
         return cls(beside=public) if public is None or isinstance(public, PublicBatches) else public
 
     @property
-    def named(self) -> dict[str, Rows | None]:
+    def named(self) -> dict[str, Rows | Dataset[Any] | None]:
         """All of them, as messages name them."""
         beside = None if self.beside is None else (self.beside.inputs, self.beside.targets)
         return {"public test": self.test, "public validation": self.validation, "public beside": beside}

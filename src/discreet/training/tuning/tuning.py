@@ -223,7 +223,7 @@ class Tuning:
                 self._setup(settings)  # refused now if it is the same again
                 training.preflight.report()
                 if isinstance(search, Search):
-                    _check_score(search.score, setup, self._public.validation)
+                    _check_score(search.score, setup, self._public.tensors[1])
                 self._options = replace(self._options, name=training.engine.name)
             bits += [] if training.engine.float_bits is None else [training.engine.float_bits]
             digests.append(str(training.plan.initial_state))

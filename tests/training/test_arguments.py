@@ -1,0 +1,57 @@
+"""What is given to `Training` in the wrong place, or of another kind, is named before anything looks into it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import discreet
+from discreet import InputError, Plan, Training, UnsupportedModel
+
+ROWS, KINDS = torch.randn(40, 3, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2
+PLAN = Plan.poisson(population=40, batch=10, steps=2, clip_norm=1.0, noise_multiplier=1.0, delta=1e-3)
+
+
+def given(**changes: Any) -> dict[str, Any]:
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    made = {"plan": PLAN, "model": model, "criterion": nn.CrossEntropyLoss(), "optimizer": optimizer}
+    return made | {"data": (ROWS, KINDS)} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"plan": nn.Linear(3, 2), "model": PLAN}, "plan cannot be a Linear; the order is Training"),
+        ({"model": "net"}, "model cannot be 'net'; the order is Training"),
+        ({"optimizer": torch.optim.SGD}, r"optimizer is the class SGD; give one that is made: SGD\(...\)"),
+        ({"criterion": nn.CrossEntropyLoss}, "criterion is the class CrossEntropyLoss; give one that is made"),
+        ({"criterion": "ce"}, "criterion must be a loss, a function of .output, target., got 'ce'"),
+    ],
+)
+def test_another_kind_of_argument(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Training(**given(**changes))
+
+
+def test_a_scheduler_of_another_optimizer() -> None:
+    other = torch.optim.SGD(nn.Linear(3, 2).parameters(), lr=0.1)
+    with pytest.raises(InputError, match="scheduler is one of another optimizer"):
+        Training(**given(scheduler=torch.optim.lr_scheduler.StepLR(other, 1)))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
+def test_a_model_in_a_wrapper(tmp_path: Path) -> None:
+    inner = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(inner.parameters(), lr=0.1)
+    with pytest.raises(UnsupportedModel, match=r"\(DataParallel\) is a wrapper; give the model in it, model.module"):
+        Training(**given(model=nn.DataParallel(inner), optimizer=optimizer))
+    scripted = torch.jit.script(inner)
+    with pytest.raises(UnsupportedModel, match="is a ScriptModule"):
+        Training(**given(model=scripted, optimizer=torch.optim.SGD(scripted.parameters(), lr=0.1)))
+    with pytest.raises(InputError, match=r"what Training.run\(\) returned"):
+        discreet.publish(inner, tmp_path / "out")  # type: ignore[arg-type]
