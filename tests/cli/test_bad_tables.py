@@ -150,6 +150,11 @@ TRAIN: dict[str, tuple[bytes, dict[str, Any], str]] = {
     ),
     "an unknown encoding": (text(), {"csv": {"encoding": "utf-9"}}, "unknown encoding"),
     "a subgroup that is no category": (text(), {"subgroups": ["age"]}, "subgroups: 'age'"),
+    "faults of several rows": (
+        text(row(age="true"), row(age="fifty")),
+        {},
+        "t.csv: 2 problems: row 41, column 'age': 'true' is not a number; write 1 and 0, or declare .*; row 42, column",
+    ),
     "a truth value among numbers": (text(row(age="true")), {}, "row 41, column 'age': 'true' is not a number"),
     "a hexadecimal number": (text(row(age="0x10")), {}, "'0x10' is not a number"),
     "a huge whole number": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -185,3 +186,17 @@ def test_several_processes_are_refused_before_anything_is_there(
     assert run(command) == 2
     assert "WORLD_SIZE is '2', but a run is one process" in capsys.readouterr().err.splitlines()[-1]
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("lr=1", r"'lr' \(it is optimizer.lr here\)"),
+        ("batch=64", r"'batch' \(it is rate, the batch over the population here\)"),
+        ("stepz=3", r"'stepz' \(perhaps steps\)"),
+        ("optimiser.lr=3", r"'optimiser' \(perhaps optimizer\)"),
+    ],
+)
+def test_a_setting_by_another_name_is_told_its_own(setting: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "--set", setting]) == 2
+    assert re.search(said, capsys.readouterr().err)

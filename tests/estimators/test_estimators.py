@@ -130,7 +130,12 @@ def test_what_is_not_declared_is_refused_in_one_message() -> None:
         ({"bounds": [(0, 1), (1, 1), (0, 1)]}, X, Y, "the range of x1 is 1 to 1"),
         ({"bounds": {"age": (0, 1), "height": (0, 1)}}, FRAME, Y, "bounds lacks the columns 'weight'"),
         ({"bounds": {"years": (0, 1)}}, FRAME, Y, "bounds names 'years'"),
-        ({}, np.where(X > 0.999, np.nan, X * np.nan), Y, "contains NaN.$"),
+        (
+            {},
+            np.where(X > 0.999, np.nan, X * np.nan),
+            Y,
+            "contains NaN. The first is row 0 of X, column 0, counted from 0",
+        ),
         ({"population": 100, "batch": 50}, X, Y, "more than the"),
     ],
 )

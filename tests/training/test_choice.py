@@ -170,6 +170,12 @@ def test_a_folder_without_a_run_is_refused_as_before(tmp_path: Path) -> None:
         tiny_training(tmp_path, resume=True).run()
 
 
+def test_a_published_run_is_said_to_be_published(tmp_path: Path) -> None:
+    publish(tiny_training(tmp_path, stream=None).run(), tmp_path / "out")
+    with pytest.raises(DiscreetError, match=r"no run that can be resumed .it is published, or its key is lost"):
+        tiny_training(tmp_path, resume=True).run()
+
+
 class OwnNoise(nn.Module):
     """Random numbers from a generator that torch does not rewind; none while gradients are off."""
 

@@ -238,5 +238,7 @@ def _called(arguments: Sequence[str]) -> Collection[str]:
 
 def _fail(message: str, code: int) -> int:
     who = "discreet" if rank() == 0 else f"discreet (process {rank()})"
-    typer.echo(f"{who}: {plain(' '.join(message.split()))}", err=True)
+    first, *listed = message.split("\n  ")  # of the faults of a table, say
+    line = ": ".join([first, *(["; ".join(listed)] if listed else [])])
+    typer.echo(f"{who}: {plain(' '.join(line.split()))}", err=True)
     return code

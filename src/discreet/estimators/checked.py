@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from discreet.core.errors import InputError
 
 Result = TypeVar("Result")
+
+_BY_SCHEMA = "train from a table whose schema takes texts, dates and gaps (docs/estimators.md, mixed columns)"
 
 _SHOWS_A_CELL = ("could not convert", "cannot convert", "invalid literal", "unable to parse", "cannot interpret")
 """Beginnings of errors that end with the value itself."""
@@ -29,17 +32,40 @@ def plain(check: Callable[[], Result], **given: object) -> Result:
         if any(begin in first.lower() for begin in _SHOWS_A_CELL):
             raise InputError(_first_text(given)) from None
         advice = [line for line in rest if line.startswith("Reshape")]  # never its advice on missing values
+        if "NaN" in first and (place := _first_cell(given, _is_gap)) is not None:
+            advice = [f"The first is {place}; fill it with a public value, or {_BY_SCHEMA}"]
         raise InputError(" ".join([first, *advice])) from None
 
 
 def _first_text(given: dict[str, object]) -> str:
+    place = _first_cell(given, _is_text)
+    if place is None:
+        return "a cell is no number; encode texts as numbers, or leave them out"
+    return f"{place}, is no number; encode it, leave it out, or {_BY_SCHEMA}"
+
+
+def _first_cell(given: dict[str, object], wrong: Callable[[Any], bool]) -> str | None:
+    """The place of the first cell that is wrong, in words; None if there is none."""
     for name, values in given.items():
         table = np.asarray(values, dtype=object)
         columns = list(getattr(values, "columns", ()))
         for place in np.ndindex(table.shape[:2] if table.ndim else (0,)):  # only an array has cells
-            try:
-                float(table[place])
-            except (ValueError, TypeError, OverflowError):
+            if wrong(table[place]):
                 column = "" if len(place) < 2 else f", column {columns[place[1]] if columns else place[1]!r}"
-                return f"row {place[0]} of {name}{column}, counted from 0, is no number; encode it, or leave it out"
-    return "a cell is no number; encode texts as numbers, or leave them out"
+                return f"row {place[0]} of {name}{column}, counted from 0"
+    return None
+
+
+def _is_gap(cell: Any) -> bool:
+    try:
+        return math.isnan(float(cell))
+    except (ValueError, TypeError, OverflowError):
+        return True
+
+
+def _is_text(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (ValueError, TypeError, OverflowError):
+        return True
+    return False

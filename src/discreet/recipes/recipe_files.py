@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,16 @@ def load_recipe(name: str, settings: Sequence[str] = (), overrides: Mapping[str,
     return recipe_of(data, f"recipe {name}", settings, overrides)
 
 
+_ELSEWHERE = {
+    **dict.fromkeys(["lr", "learning_rate"], "optimizer.lr"),
+    **{name: f"optimizer.{name}" for name in ("momentum", "weight_decay", "betas")},
+    **dict.fromkeys(["batch", "batch_size"], "rate, the batch over the population"),
+    **dict.fromkeys(["epoch", "epochs"], "steps, epochs over rate"),
+    **dict.fromkeys(["noise_multiplier", "sigma"], "epsilon, which finds it, or schedule"),
+    "max_grad_norm": "clip_norm",
+}
+"""What a setting is called where people come from, and here."""
+
 _HOW_DRAWN = {"rate", "sampling", "batches"}
 _NAMED = ("data", "model")
 """Sections for which a name alone will do."""
@@ -63,6 +74,9 @@ def _set(data: dict[str, Any], setting: str) -> None:
     if not separator or not key:
         raise InputError(f"--set needs key=value, got {setting!r}")
     *outer, last = key.split(".")
+    if (section := key.split(".")[0]) not in Recipe.model_fields:
+        known = ", ".join(Recipe.model_fields)
+        raise InputError(f"--set {setting:.80}: unknown key {section!r}{_meant(section)}; known: {known}")
     for part in outer:
         if part in _NAMED and isinstance(data.get(part), str):
             data[part] = {"name": data[part]}
@@ -70,6 +84,14 @@ def _set(data: dict[str, Any], setting: str) -> None:
         if not isinstance(data, dict):
             raise InputError(f"--set {setting}: {part!r} has no keys below it")
     data[last] = parse_yaml(text, f"--set {setting:.80}: the value")
+
+
+def _meant(key: str) -> str:
+    """What a key that is not there may have meant; "" if nothing is like it."""
+    if key in _ELSEWHERE:
+        return f" (it is {_ELSEWHERE[key]} here)"
+    near = get_close_matches(key, Recipe.model_fields, 1)
+    return f" (perhaps {near[0]})" if near else ""
 
 
 def settings_of(recipe: Recipe) -> list[str]:

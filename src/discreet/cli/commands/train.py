@@ -151,7 +151,10 @@ def _job(
             raise InputError("--finish publishes an interrupted run; name it with --resume DIR")
         return Job.new(recipe or "digits", data, out, settings or [], overrides, options, about).again()
     if any(given):
-        raise InputError("--resume goes on with the run as it was started; leave out recipe, data, title and settings")
+        raise InputError(
+            "--resume goes on with the run as it was started; leave out recipe, data, title and settings: "
+            f"discreet train --resume {resume}"
+        )
     return Job.resumed(resume)
 
 

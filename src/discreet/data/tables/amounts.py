@@ -101,6 +101,8 @@ def _no_number(text: str, limited: bool, marks: Marks) -> str:
         return f"{text} is a limit and no number; say censored: bound (takes the limit), or missing, of the column"
     if marks.decimal != "." and "." in text:
         return f"{text} has a point, and the decimal mark is {marks.decimal!r}; say csv: {{thousands: .}} if it is that"
+    if text.strip("'\"").lower() in ("true", "false"):
+        return f"{text} is not a number; write 1 and 0, or declare the column as boolean"
     return f"{text} is not a number"
 
 

@@ -145,7 +145,8 @@ class RunFolder:
                 "run's; delete it, or name another one"
             )
         return InputError(
-            f"the run folder {self.path} exists already; resume it with --resume (resume=True), or name another one"
+            f"the run folder {self.path} exists already; go on with --resume {self.path} (in Python: resume=True), or "
+            "name another one"
         )
 
     def create(self) -> bytes:
@@ -190,6 +191,7 @@ class RunFolder:
                 raise ValueError("a key that was overwritten, but not removed yet")
             return key, str(facts["run"]), str(facts["ledger"])
         except (OSError, ValueError, KeyError, TypeError):
+            why = "it is published, or its key is lost" if self.identity.exists() else "none was begun there"
             raise InputError(
-                f"{self.path} holds no run that can be resumed (it was never started, or is published); start a new one"
+                f"{self.path} holds no run that can be resumed ({why}); start a new one, in another folder"
             ) from None

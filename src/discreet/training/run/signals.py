@@ -39,6 +39,6 @@ def stopped(position: int, charges: int, lost: int, folder: RunFolder) -> str:
     """The message for a run that was interrupted after `position` of its `charges`, and loses `lost` paid ones."""
     paid = f" (charged with it and lost: {lost} more)" if lost else ""
     return (
-        f"stopped after step {position} of {charges}{paid}; go on with --resume {folder.path}, "
-        f"or publish what there is with --resume {folder.path} --finish"
+        f"stopped after step {position} of {charges}{paid}; go on with --resume {folder.path} (in Python: "
+        f"RunOptions({str(folder.path)!r}, resume=True)), or publish what there is with --resume {folder.path} --finish"
     )
