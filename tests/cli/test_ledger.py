@@ -136,6 +136,9 @@ def test_budget(path: Path, ask: Command) -> None:
     code, out, _ = ask("budget", "--dataset-id", "patients", "--epsilon", "3", "--delta", "1e-5")
     assert code == 0
     assert "spent epsilon 0, delta 0 in 0 runs, of epsilon 3" in out
+    assert "users" not in out
+    _, out, _ = ask("budget", "--dataset-id", "visits", "--epsilon", "3", "--delta", "1e-3", "--unit", "user")
+    assert "of epsilon 3, delta 0.001 for users, all rows of each together" in out
     ledger = Ledger(path)
     for _ in range(2):
         ledger.open_run(PLAN, guarantee(1.25), "patients")

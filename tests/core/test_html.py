@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,10 @@ def test_a_plan_and_a_run(tmp_path: Path) -> None:
     assert f">{plan.steps} (" in plan._repr_html_()
     assert "test: it cannot be published" in tiny_training(tmp_path).run()._repr_html_()
     assert "noise multiplier" in plan._repr_html_()
+    lines = str(plan).splitlines()
+    assert lines[0] == "Plan"
+    assert f"  noise multiplier: {plan.multipliers[0][0]:.4g}" in lines
+    assert f"  epsilon: {math.ceil(plan.guarantee().epsilon * 1e4) / 1e4:.4f}" in lines
 
 
 @pytest.mark.parametrize("value", [None, 3])

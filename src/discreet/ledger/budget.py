@@ -21,6 +21,7 @@ from typing import Any
 from discreet.accounting.adaptive import filters
 from discreet.accounting.adaptive.costs import Amounts
 from discreet.accounting.adaptive.filters import BasicFilter, Filter
+from discreet.core.adjacency import Unit
 from discreet.core.errors import BudgetExhausted, InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.rounding import rounded_up
@@ -45,6 +46,8 @@ def in_words(budget: Filter | None, spent: Spent) -> str:
     """What was spent, of what; rounded up."""
     whole = None if budget is None else budget.guarantee()
     of = "no budget set" if whole is None else f"of epsilon {rounded_up(whole.epsilon, 6)}, delta {whole.delta:g}"
+    if budget is not None and budget.unit is Unit.USER:
+        of += " for users, all rows of each together"
     if budget is not None and spent.share is not None:
         return f"{rounded_up(100 * spent.share)} % spent in {spent.runs} runs, {of} by filter {budget.kind}"
     return (

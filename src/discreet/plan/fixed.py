@@ -8,7 +8,7 @@ from typing import Annotated, Any, Protocol, Self, TypeVar
 from pydantic import Field
 
 from discreet.accounting.account import Method
-from discreet.core.adjacency import Adjacency
+from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee
 from discreet.plan.batches import RatePhase
@@ -33,6 +33,14 @@ class FixedPlan(Protocol):
 
     @property
     def adjacency(self) -> Adjacency: ...
+    @property
+    def unit(self) -> Unit: ...
+    @property
+    def multipliers(self) -> list[tuple[float, int]]: ...
+    @property
+    def expected_batch(self) -> float: ...
+    @property
+    def epochs(self) -> float: ...
     @property
     def sampling(self) -> Sampling: ...
     @property

@@ -19,7 +19,7 @@ from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian, Poisson
 from discreet.core.guarantee import Guarantee
-from discreet.core.html import fact_table, rounded_up
+from discreet.core.html import fact_lines, fact_table
 from discreet.plan import pricing, timeline
 from discreet.plan.batches import RatePhase, check_rates, check_strategy, rate_phases, spread
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
@@ -27,6 +27,7 @@ from discreet.plan.fixed import NoisePhase
 from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.metrics import Metric, check_metrics
 from discreet.plan.odometer_rule import Reading, as_reading, check_reading
+from discreet.plan.plan_facts import facts_of
 from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, reserve_for
 from discreet.plan.pydantic_base import explain
@@ -291,23 +292,13 @@ class Plan(RunPlan):
         found.clipping.check(found.steps, [phase.multiplier for phase in found.noise])
         return found
 
+    def __str__(self) -> str:
+        """The figures of the plan, and what all of it costs, a line each."""
+        return fact_lines("Plan", facts_of(self))
+
     def _repr_html_(self) -> str:
-        """The figures of the plan, and what all of it costs, for notebooks."""
-        multipliers = [multiplier for multiplier, _ in self.multipliers]
-        low, high = min(multipliers), max(multipliers)
-        facts = {
-            "protected": f"one {self.unit.value}, {self.adjacency.value}",
-            "population": f"{self.population:,g}",
-            "sampling": self.sampling.kind,
-            "expected batch": f"{self.expected_batch:,.6g}",
-            "steps": f"{self.steps:,} ({self.epochs:.3g} epochs)",
-            "clipping": self.clipping.kind,
-            "noise multiplier": f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}",
-            "metrics bought": ", ".join(metric.name for metric in self.metrics) or None,
-            "epsilon": rounded_up(self.guarantee().epsilon),
-            "delta": f"{self.delta:g}",
-        }
-        return fact_table("Plan", facts)
+        """The same for notebooks."""
+        return fact_table("Plan", facts_of(self))
 
     def scaled(self, factor: float) -> Plan:
         """A new plan whose steps have `factor` times the noise."""

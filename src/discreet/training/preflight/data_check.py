@@ -88,6 +88,7 @@ def _try_rows(
     check_rows(inputs, targets, int(rows[0]), None)
     _refuse_other_kind(data, inputs, targets, where)
     data.fetch(np.array([0, rows[0]]))  # raises the error that a batch with both would raise in a step
+    seen = inputs
     try:
         seen = transformed(data, inputs.to(device))
         if data.transform is not None:
@@ -95,15 +96,29 @@ def _try_rows(
         output = model(seen)
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         shape = tuple(inputs.shape[1:])
-        raise InputError(f"{where}: the model cannot take examples of shape {shape}: {_first_line(error)}") from error
+        kind = _other_kind(model, seen)
+        raise InputError(
+            f"{where}: the model cannot take examples of shape {shape}: {_first_line(error)}{kind}"
+        ) from error
     named_by_index = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss)
     classes = int(output.shape[1]) if named_by_index and output.dim() > 1 else None
     check_rows(inputs, targets, int(rows[0]), classes)
     try:
         criterion(output, targets.to(device))
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        raise InputError(f"{where}: the loss cannot take these targets: {_first_line(error)}") from error
+        kind = f"; targets are {targets.dtype} of shape {tuple(targets.shape[1:])} for a row"
+        if isinstance(output, Tensor):
+            kind += f", and outputs {output.dtype} of shape {tuple(output.shape[1:])}"
+        raise InputError(f"{where}: the loss cannot take these targets: {_first_line(error)}{kind}") from error
     return classes
+
+
+def _other_kind(model: nn.Module, inputs: Tensor) -> str:
+    """What to do where the rows are of another type than the weights; "" where they are not, or might be indices."""
+    weights = next(iter(private_parameters(model).values())).dtype
+    if inputs.dtype == weights or any(isinstance(one, nn.Embedding | nn.EmbeddingBag) for one in model.modules()):
+        return ""
+    return f"; the rows are {inputs.dtype} and the weights {weights}: convert one, as rows.to({weights})"
 
 
 def _refuse_other_kind(data: PrivateData, inputs: Tensor, targets: Tensor, where: str) -> None:
