@@ -60,7 +60,7 @@ def test_a_policy_costs_nothing_and_survives_json(kind: str) -> None:
     [
         ({"kind": "flat", "norm": 0}, "flat.norm"),
         ({"kind": "flat", "norm": 1.0, "gamma": 0.1}, "unknown key 'flat.gamma'; known: kind, norm"),
-        ({"kind": "sideways"}, "kind"),
+        ({"kind": "sideways"}, "clipping: unknown kind 'sideways'; known: 'flat', "),
         ({"norm": 1.0}, "kind"),
         ({"kind": "automatic", "gamma": 0}, "gamma"),
         ({"kind": "automatic", "norm": 1e28, "gamma": 1e-8}, "norm / gamma must be at most 1e30"),

@@ -31,3 +31,34 @@ def test_targets_of_another_type_or_shape() -> None:
     assert "targets are torch.float32 of shape () for a row, and outputs torch.float32 of shape (2,)" in said
     said = refused(ROWS, KINDS.float(), nn.Linear(3, 1), nn.BCEWithLogitsLoss())
     assert "targets are torch.float32 of shape () for a row, and outputs torch.float32 of shape (1,)" in said
+
+
+class Two(nn.Module):
+    """Returns a pair."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Linear(3, 2)
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        return self.one(rows), rows
+
+
+def test_a_model_that_returns_more_than_the_loss_takes() -> None:
+    assert "the model returns a tuple, which the loss gets as it is" in refused(
+        ROWS, KINDS, Two(), nn.CrossEntropyLoss()
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (([[1.0] * 3] * 40, [0] * 40), "got a pair of list and list; make tensors of them"),
+        ({"x": ROWS, "y": KINDS}, "got dict; give a pair of what is in it"),
+        (ROWS, "got Tensor; give the targets too"),
+    ],
+)
+def test_data_in_another_form(data: object, said: str) -> None:
+    model = nn.Linear(3, 2)
+    with pytest.raises(InputError, match=said):
+        Training(PLAN, model, nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=0.1), data)

@@ -53,3 +53,9 @@ def test_git_adds_nothing_of_it(tmp_path: Path) -> None:
         subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
     listed = subprocess.run(["git", "-C", str(tmp_path), "ls-files"], check=True, capture_output=True, text=True)
     assert listed.stdout.split() == ["train.py"]
+
+
+def test_a_file_in_the_place_of_a_run_folder(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+    with pytest.raises(InputError, match="there can be no run folder .*run, as a file is in its place"):
+        tiny_training(tmp_path).run()

@@ -60,4 +60,5 @@ def as_clipping(clip_norm: object, clipping: object, steps: int, epoch: float) -
         return _READER.validate_python(value)
     except ValidationError as error:
         kind = CLIP_RULES.get(str(next(iter(error.errors()[0]["loc"]), None)), FlatClipping)
-        raise InputError(f"plan: clipping.{explain(error, kind)}") from None
+        said = explain(error, kind)
+        raise InputError(f"plan: clipping{': ' if said.startswith('unknown') else '.'}{said}") from None

@@ -199,7 +199,7 @@ def as_private(data: object) -> PrivateData:
         return PrivateData(cast("Dataset[Any]", data))
     raise InputError(
         "data must be a pair of tensors or arrays (inputs, targets), or a map-style data set of such pairs, got "
-        f"{type(data).__name__}"
+        f"{_kind_of(data)}"
     )
 
 
@@ -246,6 +246,15 @@ def _refuse_mixed(rows: Sequence[Any], indices: IntArray) -> None:
                 f"row {index} of the data is of types {', '.join(kind)}, row {indices[0]} of {', '.join(kinds[0])}; "
                 "convert all rows to the same types: in a batch torch would, and one row would change all others"
             )
+
+
+def _kind_of(data: object) -> str:
+    kind = type(data).__name__
+    if isinstance(data, tuple) and len(data) == 2:
+        return f"a pair of {' and '.join(type(part).__name__ for part in data)}; make tensors of them"
+    if isinstance(data, Mapping):
+        return f"{kind}; give a pair of what is in it, inputs and targets"
+    return f"{kind}; give the targets too" if isinstance(data, Tensor | np.ndarray) else kind
 
 
 def _several(*parts: object) -> str:

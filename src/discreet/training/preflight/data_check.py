@@ -100,7 +100,7 @@ def _try_rows(
         raise InputError(
             f"{where}: the model cannot take examples of shape {shape}: {_first_line(error)}{kind}"
         ) from error
-    named_by_index = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss)
+    named_by_index = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss) and isinstance(output, Tensor)
     classes = int(output.shape[1]) if named_by_index and output.dim() > 1 else None
     check_rows(inputs, targets, int(rows[0]), classes)
     try:
@@ -109,6 +109,8 @@ def _try_rows(
         kind = f"; targets are {targets.dtype} of shape {tuple(targets.shape[1:])} for a row"
         if isinstance(output, Tensor):
             kind += f", and outputs {output.dtype} of shape {tuple(output.shape[1:])}"
+        else:
+            kind += f", and the model returns a {type(output).__name__}, which the loss gets as it is"
         raise InputError(f"{where}: the loss cannot take these targets: {_first_line(error)}{kind}") from error
     return classes
 

@@ -144,6 +144,8 @@ class RunFolder:
                 f"the folder {self.path} exists already: it is of a run that was interrupted before it began, or is no "
                 "run's; delete it, or name another one"
             )
+        if not self.path.is_dir():
+            return InputError(f"there can be no run folder {self.path}, as a file is in its place; name another one")
         return InputError(
             f"the run folder {self.path} exists already; go on with --resume {self.path} (in Python: resume=True), or "
             "name another one"
