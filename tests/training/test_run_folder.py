@@ -11,6 +11,7 @@ from torch import nn
 
 from discreet import publish
 from discreet.core.adjacency import Query
+from discreet.core.errors import InputError
 from discreet.core.events import Gaussian
 from discreet.queries import Count, release
 from discreet.training import answered_first
@@ -57,5 +58,5 @@ def test_git_adds_nothing_of_it(tmp_path: Path) -> None:
 
 def test_a_file_in_the_place_of_a_run_folder(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("")
-    with pytest.raises(InputError, match="there can be no run folder .*run, as a file is in its place"):
+    with pytest.raises(InputError, match=r"there can be no run folder .*run, as a file is in its place"):
         tiny_training(tmp_path).run()

@@ -29,11 +29,9 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
         within = _at(model, first["loc"][:-1])
         return f"unknown key {field!r}" + ("" if within is None else f"; known: {', '.join(within.model_fields)}")
     if first["type"] == "union_tag_invalid":
-        facts = first["ctx"]
-        where = f"{field}: " if field else ""
-        return (
-            f"{where}unknown {facts['discriminator'].strip(chr(39))} {facts['tag']!r}; known: {facts['expected_tags']}"
-        )
+        facts, where = first["ctx"], f"{field}: " if field else ""
+        what = facts["discriminator"].strip("'")
+        return f"{where}unknown {what} {facts['tag']!r}; known: {facts['expected_tags']}"
     message = first["msg"].removeprefix("Value error, ")
     if not first["loc"]:
         return message
