@@ -6,6 +6,7 @@
     python benchmarks/steps.py W1 --peers fastdp --fastdp ../fast-differential-privacy
     python benchmarks/steps.py --memory                          peak memory, each case in a process of its own
     python benchmarks/steps.py gpt2 gpt2-lora roberta        models of transformers
+    python benchmarks/steps.py adapters --threads 1 --cpu    many adapters, where Python's calls are the time
     python benchmarks/steps.py gpt vit --device cuda --autocast --compile
 
 One process, contestants interleaved (A B C A B C ...). A ratio is that of two steps of the same round; shown are the
@@ -35,7 +36,7 @@ import numpy as np
 import torch
 from contestants import PEERS, Ours, Setting, Step, plain, session
 from memory import peak
-from workloads import LANGUAGE, LARGE, SMALL
+from workloads import LANGUAGE, LARGE, NARROW, SMALL
 
 WARM, SLOW, EVERY = 2, 20.0, 5
 SECONDS_BEFORE = 5.0
@@ -151,7 +152,7 @@ def show_memory(settings: list[Setting], threads: int) -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=SMALL, help=f"of {', '.join(SMALL + LARGE + LANGUAGE)}")
+    parser.add_argument("names", nargs="*", default=SMALL, help=f"of {', '.join(SMALL + LARGE + NARROW + LANGUAGE)}")
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--cpu", action="store_true", help="processor time instead of wall time, on a busy machine")

@@ -157,11 +157,15 @@ class Vision(nn.Module):
 
 SMALL = ("W1", "W1b", "W2", "W3", "W4", "W5", "W6", "W7")
 LARGE = ("gpt", "vit", "gpt-lora", "gpt-1.3b", "gpt-1.3b-lora")
+NARROW = ("adapters",)
+"""Adapters, 192 matrices, on layers so narrow that Python's calls are nearly all of a step. Needs discreet[hf]."""
+
 LANGUAGE = ("gpt2", "gpt2-lora", "roberta", "roberta-lora")
 """Models of transformers, in language.py."""
 
 BATCH = {"W1": 600, "W1b": 600, "W2": 256, "W3": 64, "W4": 32, "W5": 512, "W6": 20, "W7": 8, "gpt": 16, "vit": 256}
 BATCH |= {"gpt-lora": 16, "gpt-1.3b": 4, "gpt-1.3b-lora": 4}
+BATCH |= {"adapters": 4}
 BATCH |= {"gpt2": 8, "gpt2-lora": 8, "roberta": 8, "roberta-lora": 8}
 """Physical batches."""
 
@@ -190,6 +194,7 @@ _MODELS: dict[str, Callable[[bool], nn.Module]] = {
     "gpt-lora": lambda tiny: _adapted(_decoder(tiny)),
     "gpt-1.3b": lambda tiny: _decoder(tiny, 2048, 16, 24),
     "gpt-1.3b-lora": lambda tiny: _adapted(_decoder(tiny, 2048, 16, 24)),
+    "adapters": lambda tiny: _adapted(Decoder(64, 8, 16, 2, 24)),
     "vit": lambda tiny: Vision(32, 16, 24, 3, 2) if tiny else Vision(224, 16, 384, 6, 12),
 }
 
@@ -209,7 +214,7 @@ def problem(
     with torch.device(device):  # where billions of initial weights are drawn in a second
         model = _MODELS[name](tiny)
     inputs = _inputs(name, rows, tiny, generator)
-    if name == "W7" or name.startswith("gpt"):
+    if name in ("W7", "adapters") or name.startswith("gpt"):
         targets = inputs.roll(-1, 1)
     else:
         classes = {"W4": 2, "W5": 2, "W6": 2, "vit": 1000}.get(name, 10)
@@ -218,8 +223,8 @@ def problem(
 
 
 def _inputs(name: str, rows: int, tiny: bool, generator: torch.Generator) -> Tensor:
-    if name in ("W4", "W5", "W7") or name.startswith("gpt"):
-        sizes = {"W4": (10_000, 128), "W5": (10_000, 256), "W7": (10_000, 256)}
+    if name in ("W4", "W5", "W7", "adapters") or name.startswith("gpt"):
+        sizes = {"W4": (10_000, 128), "W5": (10_000, 256), "W7": (10_000, 256), "adapters": (64, 8)}
         words, length = sizes.get(name, (64, 16) if tiny else (50_257, 1024))
         uniform = torch.rand(rows, length, generator=generator)
         return (torch.exp(uniform * math.log(words)).long() - 1).clamp(0, words - 1)  # frequent and rare, as words are

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import frozen_norms, private_parameters
 from discreet.clipping.digests import check_unchanged
+from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.precision import product_precision
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.memory import same_values
@@ -94,15 +95,10 @@ class Guard:
 
     def _look(self) -> tuple[dict[str, nn.Parameter], Writes, Writes]:
         """The private parameters, writes to them, and writes to everything else, from one walk over the model."""
-        private: dict[str, nn.Parameter] = {}
-        other: Writes = {}
-        for name, parameter in self._model.named_parameters():
-            if parameter.requires_grad:
-                private[name] = parameter
-            else:
-                other[name] = id(parameter), parameter._version
-        for name, buffer in self._model.named_buffers():
-            other[name] = id(buffer), buffer._version
+        parameters, buffers = named_tensors(self._model)
+        private = {name: one for name, one in parameters.items() if one.requires_grad}
+        fixed = {name: one for name, one in parameters.items() if not one.requires_grad}
+        other = {name: (id(one), one._version) for name, one in (*fixed.items(), *buffers.items())}
         private = private if self._pieces is None else dict(self._pieces)
         return private, {name: (id(one), one._version) for name, one in private.items()}, other
 

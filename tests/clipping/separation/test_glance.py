@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -12,8 +15,18 @@ from torch import nn
 from discreet.clipping.separation.memory import Memory
 
 
+class Adapter(nn.Module):
+    """A module that keeps settings in containers, as adapters of peft do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ranks, self.merged, self.active = {"default": 8}, [], ["default"]
+        self.nested = {"given": {"device": torch.device("cpu"), "layers": (1, [2, 3])}}
+
+
 def model() -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 2)))
+    last = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 2))
+    return nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), last, Adapter())
 
 
 class Text(str):
@@ -49,6 +62,14 @@ CHANGES: dict[str, Callable[[nn.Sequential], object]] = {
     "another module": lambda one: one[2].append(nn.ReLU()),
     "kind of a module": lambda one: setattr(one[1], "__class__", nn.Tanh),
     "another table": lambda one: setattr(one[1], "_parameters", {"a": nn.Parameter(torch.zeros(1))}),
+    "number in a table": lambda one: one[3].ranks.update(default=16),
+    "name in a table": lambda one: one[3].ranks.update(other=16),
+    "first in a list": lambda one: one[3].merged.append("default"),
+    "more in a list": lambda one: one[3].active.append("other"),
+    "another in a list": lambda one: one[3].active.__setitem__(0, "other"),
+    "inner table": lambda one: one[3].nested["given"].update(device=torch.device("meta")),
+    "inner list": lambda one: one[3].nested["given"]["layers"][1].append(4),
+    "a tensor in a table": lambda one: one[3].ranks.update(default=torch.zeros(2)),
     "an equal table": lambda one: setattr(one[2], "_modules", OrderedDict(a=nn.ReLU())),
 }
 
@@ -86,14 +107,68 @@ def test_another_model_or_loss_is_not_the_same_at_a_glance() -> None:
     assert not memory.is_kept(other, nn.CrossEntropyLoss())
 
 
-@pytest.mark.parametrize(
-    "held",
-    [[torch.zeros(1)], [1], {"a": 1}, {1}, bytearray(b"a"), object(), iter([1]), (1, [2])],
-    ids=lambda one: type(one).__name__,
-)
-def test_what_may_change_is_walked_through(held: object) -> None:
-    one = model()
+class Box:
+    """An object that can be written to."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+
+KEPT: dict[str, tuple[object, Callable[[Any], object]]] = {
+    "tensor": (torch.zeros(2), lambda one: one.data.add_(1)),
+    "memory of a tensor": (torch.zeros(2), lambda one: one.set_(torch.zeros(4), 1, (2,), (1,))),
+    "set": ({1}, lambda one: one.add(2)),
+    "bytes": (bytearray(b"a"), lambda one: one.append(1)),
+    "array": (np.zeros(2), lambda one: one.fill(1)),
+    "object": (Box([1]), lambda one: one.held.append(2)),
+    "object in a list": ([Box(1)], lambda one: setattr(one[0], "held", 2)),
+    "object in a table in a tuple": (({"a": Box(1)},), lambda one: setattr(one[0]["a"], "held", 2)),
+    "iterator": (iter([1, 2]), next),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_may_change_and_be_the_same_object_is_walked_through(name: str) -> None:
+    one, loss, (held, change) = model(), nn.CrossEntropyLoss(), KEPT[name]
+    one[1].held = held = copy.deepcopy(held)
+    memory = Memory(one, loss)
+    assert memory.is_kept(one, loss)
+    assert memory._glance is not None
+    assert memory._glance.rest
+    assert memory.is_kept(one, loss)
+    change(held)
+    assert memory._glance.is_kept(loss)
+    assert not memory.is_kept(one, loss)
+
+
+def test_memory_that_a_buffer_shares_with_a_parameter_is_seen() -> None:
+    one, loss = model(), nn.CrossEntropyLoss()
+    one.register_buffer("weight", one[2][1].weight.detach().clone())
+    memory = Memory(one, loss)
+    assert memory.is_kept(one, loss)
+    assert memory.is_kept(one, loss)
+    one.weight.data = one[2][1].weight.data
+    assert memory._glance is not None
+    assert memory._glance.is_kept(loss)
+    assert not memory.is_kept(one, loss)
+
+
+def test_what_a_loss_holds_is_walked_through() -> None:
+    one, loss = model(), nn.CrossEntropyLoss(weight=torch.ones(2))
+    memory = Memory(one, loss)
+    assert memory.is_kept(one, loss)
+    assert memory.is_kept(one, loss)
+    assert loss.weight is not None
+    loss.weight.data.add_(1)
+    assert not memory.is_kept(one, loss)
+
+
+def test_a_container_that_holds_itself_is_looked_at_once() -> None:
+    one, loss, held = model(), nn.CrossEntropyLoss(), list[object]([1])
+    held.append(held)
     one[1].held = held
-    memory = Memory(one, nn.CrossEntropyLoss())
-    memory.is_kept(one, nn.CrossEntropyLoss())
-    assert memory._glance is None
+    memory = Memory(one, loss)
+    assert memory.is_kept(one, loss)
+    assert memory.is_kept(one, loss)
+    held[0] = 2
+    assert not memory.is_kept(one, loss)

@@ -3,7 +3,7 @@ that is written to after it was used. What Python reads of a row ends no run, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from discreet.clipping.losses import each_loss, summed_loss
 from discreet.clipping.separation import Proofs, recorder
 from discreet.clipping.separation.examine import examined, recorded
-from discreet.clipping.separation.program import Program
+from discreet.clipping.separation.program import Op, Program
 from discreet.clipping.separation.recorder import Recorder
 
 WIDTH = 16
@@ -65,8 +65,8 @@ def run(work: Work, late: bool) -> Callable[[int], None]:
     return on
 
 
-def ran(work: Work, late: bool) -> Program:
-    one = Recorder(plain_loss=True)
+def ran(work: Work, late: bool, expected: Callable[[int], Sequence[Op]]) -> Program:
+    one = Recorder(plain_loss=True, expected=expected)
     with one.recording():
         run(work, late)(6)
     return one.programs[0]
@@ -79,8 +79,23 @@ def ran(work: Work, late: bool) -> Program:
 )
 def test_another_program_is_not_the_one_that_was_proved(work: Work) -> None:
     proofs = Proofs([examined(run(work, False))], run(work, False))
-    assert proofs.cover(ran(work, False))
-    assert not proofs.cover(ran(work, True))
+    for expected in (proofs.expected, lambda batch: ()):
+        assert proofs.cover(ran(work, False, expected))
+        assert not proofs.cover(ran(work, True, expected))
+
+
+def test_operators_are_recorded_as_they_ran_whatever_is_expected() -> None:
+    """Those that are as expected are the very same objects, which need no memory."""
+
+    def work(h: Tensor, late: bool) -> Tensor:
+        return (h * 2 + 1).relu() if late else (h * 2 + 3).relu() * 4
+
+    proofs = Proofs([examined(run(work, False))], run(work, False))
+    expected = proofs.expected(6)
+    assert all(one is other for one, other in zip(ran(work, False, proofs.expected).ops, expected, strict=True))
+    other = ran(work, True, proofs.expected)
+    assert other.ops == ran(work, True, lambda batch: ()).ops != expected
+    assert not proofs.cover(other)
 
 
 def test_constants_that_torch_writes_to_are_followed() -> None:

@@ -13,6 +13,7 @@ from discreet.clipping.admission.batch_norm import groups_for
 from discreet.clipping.admission.foreign import foreign_tensors, makes_sparse_gradients, of_function
 from discreet.clipping.admission.mixing import Findings
 from discreet.clipping.admission.modes import keeps_statistics
+from discreet.clipping.named_tensors import named_tensors
 from discreet.core.errors import UnsupportedModel
 
 _MIXES = (
@@ -31,7 +32,7 @@ _WRITES = (
 
 def private_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters that training changes, by name: those that require a gradient."""
-    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    return {name: one for name, one in named_tensors(model).parameters.items() if one.requires_grad}
 
 
 def private_names(model: nn.Module) -> set[str]:

@@ -114,17 +114,15 @@ def _places(loss: Tensor, calls: list[Call]) -> tuple[set[_Node], set[_Node]]:
     such node below them. A backward pass to the lowest nodes reaches all of them."""
     made = {edge.node for call in calls for edge in call.outputs if edge is not None}
     below: dict[_Node, bool] = {}
-    todo: list[tuple[_Node, bool]] = [(get_gradient_edge(loss).node, False)]
+    todo: list[tuple[_Node, list[_Node] | None]] = [(get_gradient_edge(loss).node, None)]
     while todo:
-        node, left = todo.pop()
-        if not left and node in below:
-            continue
-        following = [one for one, _ in node.next_functions if one is not None]
-        if left:
+        node, following = todo.pop()
+        if following is not None:  # all nodes below it have been visited
             below[node] = any(one in made or below[one] for one in following)
-        else:
+        elif node not in below:
             below[node] = False
-            todo.append((node, True))
-            todo += [(one, False) for one in following if one not in below]
+            following = [one for one, _ in node.next_functions if one is not None]
+            todo.append((node, following))
+            todo += [(one, None) for one in following if one not in below]
     reached = made & below.keys()
     return reached, {node for node in reached if not below[node]}

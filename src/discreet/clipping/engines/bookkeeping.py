@@ -17,9 +17,11 @@ from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.capture.backward import visit
 from discreet.clipping.capture.capture import Call, record, tensors_in
 from discreet.clipping.clip import BIT, Clip
+from discreet.clipping.engines.small_gradients import SmallGradients
 from discreet.clipping.engines.tied_weights import joined
 from discreet.clipping.factor import SMALL, decide, divided, in_box, summed_bits
 from discreet.clipping.losses import Criterion
+from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.precision import full_precision
 from discreet.clipping.rules import OfUnits, Rule, base
 from discreet.clipping.rules.numbers import squared_norms, weighted_sum, wide_type, with_rounding
@@ -86,12 +88,13 @@ def sums_to_form(
     device = inputs.device.type
     shares: dict[str, list[Share]] = {}
     squares: dict[str, Tensor] = {}
+    small = SmallGradients()
     at_once: set[str] = set()  # names whose sum needs weights: a module runs again, or a tensor is a part of a weight
     names = {id(parameter): name for name, parameter in parameters.items()}
 
     def measure(group: list[Call]) -> None:
         with torch.no_grad(), full_precision(device):
-            found, lengths = measured(names, group, units, clip)
+            found, lengths = measured(names, group, units, clip, small)
         for one in rules_of(found):
             one.settle(rows=clip.scales is not None)
         if any(call.owner.runs_again or not memory.isdisjoint(_memory(_of_call(call))) for call in group):
@@ -100,20 +103,21 @@ def sums_to_form(
         squares.update(lengths)
 
     loss, calls = record(model, criterion, inputs, targets)
-    memory = _memory(model.parameters())
+    memory = _memory(named_tensors(model).parameters.values())
     if calls:
         visit(loss, calls, measure)
     del loss, calls  # and the rest of the graph with them
+    for one in rules_of(shares):
+        one.check()
     with torch.no_grad(), full_precision(device):
+        squares |= small.measured()
         none = torch.zeros(count, dtype=torch.float64, device=inputs.device)
         squares = {name: squares.get(name, none) for name in parameters}
         decision = decide(clip, counted(squares, units), sizes(parameters))
         # With scales, `total_of` handles small weights itself.
         decision = for_chunk(decision, parameters, units, cut_off=clip.scales is None)
-        spoilt = bool(decision.unusable.any())
-        for one in rules_of(shares):
-            one.check()
-            if spoilt:
+        if bool(decision.unusable.any()):
+            for one in rules_of(shares):
                 one.drop(decision.unusable)
 
     def form(name: str) -> Tensor:
@@ -138,17 +142,20 @@ def _memory(tensors: Iterable[Tensor]) -> set[int]:
 
 
 def measured(
-    names: Mapping[int, str], calls: list[Call], units: Units | None, clip: Clip
+    names: Mapping[int, str], calls: list[Call], units: Units | None, clip: Clip, small: SmallGradients | None = None
 ) -> tuple[dict[str, list[Share]], dict[str, Tensor]]:
     """By parameter of the calls: the rules that contribute to its gradient, and the squared norms of that gradient
     for each example (or unit), in the scales of the clip unless it is a box: float64, shape (examples,). `names`: the
-    name of each trainable parameter, by its id."""
+    name of each trainable parameter, by its id. `small`: takes what can be measured later."""
     shares = _shares(names, calls, units if units is not None and units.most > 1 else None)
     if clip.scales is None:
         squares = {}
         for name, held in shares.items():
             tied = joined(held)
-            shares[name], squares[name] = tied if tied is not None else (held, _squares(held, None))
+            if tied is not None:
+                shares[name], squares[name] = tied
+            elif small is None or len(held) > 1 or not small.take(name, *held[0]):
+                squares[name] = _squares(held, None)
         return shares, squares
     scales = {} if clip.box else clip.scales
     return shares, {name: _squares(held, scales.get(name)) for name, held in shares.items()}

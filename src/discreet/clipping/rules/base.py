@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.rules.numbers import blank, norms_of, squared_norms, weighted_sum, wide
+from discreet.clipping.rules.products.stack import Stack
 from discreet.clipping.units import Units
 from discreet.core.errors import UnsupportedModel
 
@@ -79,6 +80,15 @@ class Rule(ABC):
     @abstractmethod
     def squares(self, name: str) -> Tensor:
         """The squared L2 norm of each example's gradient for parameter `name`: float64, shape (batch,)."""
+
+    def kept_rows(self, name: str) -> Tensor | None:
+        """The gradients of all examples, shape (batch, ...), if the rule keeps them for `total`; else None. Their norms
+        are those of `squares`."""
+        return None
+
+    def lie_in(self, stack: Stack, place: int) -> None:
+        """Use what lies in a stack in the place of what `kept_rows` returned."""
+        raise NotImplementedError
 
     def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:
         """The squared norms of gradients divided by `scale`, shaped like the parameter, if the rule can compute them

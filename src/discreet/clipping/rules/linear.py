@@ -30,6 +30,7 @@ from discreet.clipping.rules.numbers import (
 from discreet.clipping.rules.products import outer
 from discreet.clipping.rules.products.gram import gram_and_rounding
 from discreet.clipping.rules.products.half import additions, factors, products
+from discreet.clipping.rules.products.stack import Stack
 from discreet.clipping.units import Units
 
 _NARROW = 8
@@ -53,6 +54,9 @@ class LinearRule(Rule):
         return cls(module, (), (activation,), {}, (gradient,))
 
     _products: Tensor | None = None
+    _stack: tuple[Stack, int] | None = None
+    """Where the products lie together with those of other layers."""
+
     _formed = False
     """Whether norms were those of products: then the total is formed from products as well, whether or not there was
     memory to keep them, so that what cancels within an example cancels in the total."""
@@ -87,21 +91,31 @@ class LinearRule(Rule):
         return self
 
     def squares(self, name: str) -> Tensor:
+        kept = self.kept_rows(name)
+        if kept is not None:
+            return squared_norms(kept)
         a, g = self._positions()
         if name == "bias":
             return self._bias_squares(g)
         if a.shape[1] == 1:
             return squared_norms(a) * self._bias_squares(g)
+        if self._formed:
+            return self._in_blocks(a, g, a.shape[2] * g.shape[2], _from_products)
+        return self._in_blocks(a, g, 2 * a.shape[1] ** 2, gram_and_rounding)
+
+    def kept_rows(self, name: str) -> Tensor | None:
+        a, g = self._positions()
         positions, size = a.shape[1], a.shape[2] * g.shape[2]
-        formed, gram = positions * size, positions**2 * (a.shape[2] + g.shape[2])
-        many = size > MANY
-        if formed + (NEW if many else 2) * size > (0.8 if many else 1.0) * (gram + formed) and gram <= formed:
-            return self._in_blocks(a, g, 2 * positions**2, gram_and_rounding)
+        if name == "bias" or positions == 1 or _by_gram(positions, size, a.shape[2] + g.shape[2]):
+            return None
         self._formed = True
-        if self.examples * size * _bytes(a) > base.BUDGET:
-            return self._in_blocks(a, g, size, _from_products)
-        self._products = products(g.transpose(1, 2), a)
-        return squared_norms(self._products)
+        if self.examples * size * _bytes(a) <= base.BUDGET:
+            self._products = products(g.transpose(1, 2), a)
+        return self._products
+
+    def lie_in(self, stack: Stack, place: int) -> None:
+        self._products, self._stack = stack.rows[:, place], (stack, place)
+        self._held, self._versions = (), ()
 
     def squares_with_table(self, tokens: Tensor, spread: Tensor, terms: Tensor) -> Tensor | None:
         """The squared norms for a weight that is an embedding's table as well: `spread` (batch, T, features), the
@@ -151,6 +165,8 @@ class LinearRule(Rule):
     def total(self, name: str, weights: Tensor) -> Tensor:
         if name == "bias" and self._biases is not None:
             return weights.to(self._biases.dtype) @ self._biases
+        if name == "weight" and self._stack is not None:
+            return self._stack[0].total(self._stack[1], weights)
         if name == "weight" and self._products is not None:
             return weighted_sum(weights, self._products)
         a, g = self._positions()
@@ -179,7 +195,7 @@ class LinearRule(Rule):
         if self._biases is not None:
             self._biases = blank(self._biases, unusable)
         if self._products is not None:
-            self._products = blank(self._products, unusable)
+            self._products, self._stack = blank(self._products, unusable), None
 
     def _bias_rows(self, gradient: Tensor) -> Tensor:
         if self._biases is None:
@@ -208,6 +224,13 @@ class LinearRule(Rule):
 def _over_positions(g: Tensor) -> Tensor:
     """The sum over positions of (batch, positions, features), at least in single precision."""
     return wide(g.squeeze(1)) if g.shape[1] == 1 else g.sum(1, dtype=wide_type(g.dtype))
+
+
+def _by_gram(positions: int, size: int, sides: int) -> bool:
+    """Whether Gram matrices cost less than products of `size` numbers. `sides`: the numbers of a position in both."""
+    formed, gram = positions * size, positions**2 * sides
+    many = size > MANY
+    return formed + (NEW if many else 2) * size > (0.8 if many else 1.0) * (gram + formed) and gram <= formed
 
 
 def _bytes(a: Tensor) -> int:

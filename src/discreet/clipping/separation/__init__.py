@@ -8,7 +8,7 @@ registry    the table of rules for operators, by name; the rules are in `rules/`
 propagate   the proof: labels from operator to operator
 examine     programs and proofs from batches of random rows
 copies      copies of the model, through which private rows run
-glance      a quick answer whether plain modules changed
+glance      a quick answer whether modules hold the same objects
 memory      all that a model holds beside its parameters
 known_results   results, kept with all that they were computed from
 function    functions of rows, such as transforms, checked in the same way

@@ -9,6 +9,7 @@ from operator import is_
 from torch import nn
 
 from discreet.clipping.losses import Criterion, holds_nothing
+from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.separation.memory import Memory, same_values
 from discreet.core.errors import InputError
 
@@ -52,7 +53,7 @@ class Twin:
     def _held(self) -> tuple[object, ...]:
         if not self._followed:
             return self.model, self.criterion
-        buffers = dict(self.model.named_buffers())
+        buffers = named_tensors(self.model).buffers
         return (None, buffers, self.criterion) if buffers else (None, self.criterion)
 
     def _modes_now(self) -> tuple[list[str], list[object]]:
@@ -61,7 +62,7 @@ class Twin:
             return [], []
         names: list[str] = []
         found: list[object] = [one.training for one in self.model.modules()]
-        for name, one in self.model.named_parameters():
+        for name, one in named_tensors(self.model).parameters.items():
             names.append(name)
             found += (one, one.requires_grad)
         return names, found
@@ -78,7 +79,7 @@ class Twin:
                 mine.data.copy_(other.data)
             else:
                 mine.data = other.data.clone()
-        for buffer in self.model.buffers():
+        for buffer in named_tensors(self.model).buffers.values():
             buffer.data = buffer.data.to(pairs[0][1].device)
 
     def is_as_it_was(self, model: nn.Module) -> bool:

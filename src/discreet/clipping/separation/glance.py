@@ -1,14 +1,16 @@
-"""A glance at modules that hold only parameters and plain values: are these still the very same objects?
+"""A glance at modules: do they hold the very same parameters, plain values and containers of plain values as before?
 
 Numbers, text and functions cannot change, so the same objects hold the same. A walk through what modules hold
-(`memory`) gives the same answer; it takes several times as long, because it lists everything first.
+(`memory`) gives the same answer; it takes several times as long, because it lists everything first. Only what may
+change and be the same object is left to such a walk.
 """
 
 from __future__ import annotations
 
 import copyreg
+import itertools
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from operator import is_
 from typing import Any
 
@@ -19,71 +21,71 @@ from discreet.clipping.losses import holds_nothing
 
 
 class Glance:
-    """The objects that the modules of `model` hold now. `others`: losses of torch, which hold nothing."""
+    """The objects that the modules of `model`, and `others`, hold now. `plain`: types whose objects cannot change.
 
-    def __init__(self, modules: list[_Held], others: tuple[object, ...]) -> None:
-        self._modules, self._others = modules, others
+    `rest`: objects among them that may change without being another object.
+    """
 
-    @classmethod
-    def at(cls, plain: tuple[type, ...], model: object, *others: object) -> Glance | None:
-        """None if anything could change without being another object. `plain`: types whose objects cannot change."""
-        if not isinstance(model, nn.Module) or not all(map(holds_nothing, others)):
-            return None
-        try:
-            return cls([_Held(module, plain) for module in model.modules()], others)
-        except _MayChange:
-            return None
+    def __init__(self, plain: tuple[type, ...], model: nn.Module, *others: object) -> None:
+        self._plain, self._others, self._modules = plain, others, [*model.modules()]
+        self._tables: list[Any] = []  # dictionaries, modules' own among them, and lists, as all modules hold them
+        self._lists: list[list[Any]] = []
+        self._empty: list[Any] = []  # containers without anything in them, such as those of hooks
+        self._parameters: list[tuple[Tensor, type, bool, tuple[int, ...] | None]] = []
+        odd = [one for module in self._modules for one in self._odd_in(module)]
+        self.rest = (*odd, *(one for one in others if not holds_nothing(one)))
+        self._sizes, self._objects = self._now()
+
+    def _odd_in(self, module: nn.Module) -> list[object]:
+        """What a module holds that may change and be the same object; all else is noted."""
+        held = vars(module)
+        own = held["_parameters"], held["_modules"]
+        self._tables += own
+        parameters = [one for one in own[0].values() if one is not None]
+        slots = copyreg._slotnames(type(module))  # type: ignore[attr-defined]
+        if slots or is_more(type(module)) or not all(map(_is_bare, parameters)):
+            return [module]
+        self._parameters += [(one, type(one), one.requires_grad, strides_of(one)) for one in parameters]
+        return [*self._odd_among([one for one in held.values() if one is not own[0] and one is not own[1]], set())]
+
+    def _odd_among(self, values: Iterable[Any], known: set[int]) -> Iterator[object]:
+        for value in values:
+            kind = type(value)
+            if kind in self._plain or id(value) in known:
+                continue
+            known.add(id(value))
+            if kind in (dict, OrderedDict, set, list) and not value:
+                self._empty.append(value)
+            elif kind is dict:
+                self._tables.append(value)
+                yield from self._odd_among((*value, *value.values()), known)
+            elif kind is list or kind is tuple:
+                self._lists += [value] if kind is list else []
+                yield from self._odd_among(value, known)
+            else:
+                yield value
+
+    def _now(self) -> tuple[list[int], list[list[object]]]:
+        """The lengths of all containers, and what they hold; both with the attributes and types of modules."""
+        tables = [*map(vars, self._modules), *self._tables]
+        containers = [*tables, *self._lists]
+        values = itertools.chain.from_iterable(table.values() for table in tables)
+        objects = [*map(type, self._modules)], [*itertools.chain.from_iterable(containers)], [*values]
+        return [*map(len, containers)], [*objects]
 
     def is_kept(self, *others: object) -> bool:
-        """Whether the modules and these losses certainly hold the same; if not, they may do so all the same."""
+        """Whether the modules certainly hold the same but for what `rest` holds; if not, they may do so all the same.
+        `others`: must be the very same objects."""
+        sizes, objects = self._now()
         return (
             _same(others, self._others)
-            and all(map(holds_nothing, others))
-            and all(held.is_kept() for held in self._modules)
-        )
-
-
-class _MayChange(Exception):
-    """A module holds something that may change and be the same object."""
-
-
-class _Held:
-    """All that one module holds. `empty`: containers without anything in them, such as those of hooks."""
-
-    __slots__ = ("empty", "kind", "module", "names", "objects", "parameters", "tables")
-
-    def __init__(self, module: nn.Module, plain: tuple[type, ...]) -> None:
-        self.module, self.kind = module, type(module)
-        held = vars(module)
-        self.names, self.objects = [*held], [*held.values()]
-        own = held["_parameters"], held["_modules"]
-        self.tables = [(table, [*table], [*table.values()]) for table in own]
-        self.empty: list[Any] = []
-        for value in self.objects:
-            kind = type(value)
-            if value is own[0] or value is own[1]:
-                continue
-            if kind in (dict, OrderedDict, set) and not value:
-                self.empty.append(value)
-            elif not (kind in plain or (kind is tuple and all(type(one) in plain for one in value))):
-                raise _MayChange
-        parameters = [one for one in own[0].values() if one is not None]
-        self.parameters = [(one, type(one), one.requires_grad, strides_of(one)) for one in parameters]
-        slots = copyreg._slotnames(self.kind)  # type: ignore[attr-defined]
-        if slots or is_more(self.kind) or not all(map(_is_bare, parameters)):
-            raise _MayChange
-
-    def is_kept(self) -> bool:
-        held = self.module.__dict__
-        return (
-            type(self.module) is self.kind
-            and _same(held, self.names)
-            and _same(held.values(), self.objects)
-            and not any(self.empty)
-            and all(_same(table, names) and _same(table.values(), values) for table, names, values in self.tables)
+            and all(holds_nothing(one) or any(one is other for other in self.rest) for one in others)
+            and sizes == self._sizes
+            and all(map(_same, objects, self._objects))
+            and not any(self._empty)
             and all(
                 type(one) is kind and one.requires_grad is needed and strides_of(one) == strides and _is_bare(one)
-                for one, kind, needed, strides in self.parameters
+                for one, kind, needed, strides in self._parameters
             )
         )
 

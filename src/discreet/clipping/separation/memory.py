@@ -55,23 +55,30 @@ class Memory:
     """
 
     def __init__(self, model: object, *others: object, tensors: bool = True) -> None:
-        self._tensors, self._model = tensors, model
+        self._tensors, self._model, self._again = tensors, model, 0
         self._glance: Glance | None = None
-        self._again = 0
+        self._rest: list[Any] = []  # found in what a glance leaves out
         self._parameters = {id(one): one for one in model.parameters()} if isinstance(model, nn.Module) else {}
-        found = listed(self._parameters, (model, *others), tensors)
-        self._found = [one.clone() if isinstance(one, Tensor) else one for one in found]
+        self._found = self._copied(model, *others)
 
     def is_kept(self, model: object, *others: object) -> bool:
         """Whether the objects still hold the same."""
         if self._glance is not None and model is self._model and self._glance.is_kept(*others):
-            return True
-        found = listed(self._parameters, (model, *others), self._tensors)
-        kept = len(found) == len(self._found) and all(map(same, self._found, found))
+            return self._holds(self._rest, *self._glance.rest)
+        kept = self._holds(self._found, model, *others)
         self._again += 1
-        if kept and self._again == 1:  # so the objects hold now what they held: a glance can tell next time
-            self._glance = Glance.at(_UNCHANGING, model, *others)
+        if kept and self._again == 1 and isinstance(model, nn.Module):  # next time a glance can tell
+            self._glance = Glance(_UNCHANGING, model, *others)
+            self._rest = self._copied(*self._glance.rest)
         return kept
+
+    def _copied(self, *objects: object) -> list[Any]:
+        found = listed(self._parameters, objects, self._tensors)
+        return [one.clone() if isinstance(one, Tensor) else one for one in found]
+
+    def _holds(self, before: list[Any], *objects: object) -> bool:
+        found = listed(self._parameters, objects, self._tensors)
+        return len(found) == len(before) and all(map(same, before, found))
 
 
 class Kept:
@@ -172,6 +179,9 @@ class _Walk:
         self.found: list[Any] = []
         self._tensors = tensors
         self._parameters, self.places = parameters, dict[Any, int]()
+        with contextlib.suppress(Exception):  # a tensor of another layout, or one without memory
+            for one in parameters.values():
+                self._place(one.untyped_storage().data_ptr())
         self._alive: list[object] = []
         """Objects met or made during the walk, kept so that no other object gets their id."""
 

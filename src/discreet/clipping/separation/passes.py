@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -25,15 +26,18 @@ _WRITTEN = "works with a tensor that was written to by other means than torch's 
 
 State = Iterable[tuple[str, Tensor]]
 
-Key = tuple[int, torch.Size, tuple[int, ...], torch.dtype]
+Key = tuple[Any, ...]
+"""The address of a tensor, its type, and all its lengths and strides."""
 
 
 class Pass:
-    """The record of a forward pass and its backward pass."""
+    """The record of a forward pass and its backward pass. `expected`: operators that most likely run, in order."""
 
-    def __init__(self, state: State, inputs: Tensor, forced: list[Any], closely: bool) -> None:
+    def __init__(
+        self, state: State, inputs: Tensor, forced: list[Any], closely: bool, expected: Sequence[Op] = ()
+    ) -> None:
         self.program = Program(len(inputs))
-        self.forced, self.closely = forced, closely
+        self.forced, self.closely, self._expected = forced, closely, expected
         self.busy = self.back = self.validating = self.hooked = False
         self.modules: list[str] = []
         self.spans: list[Span] = []
@@ -54,6 +58,8 @@ class Pass:
         kind = type(value)
         if kind is Tensor or kind is nn.Parameter or isinstance(value, Tensor):
             return self.tensor(value)
+        if kind is int or value is None:
+            return value
         if kind is list or kind is tuple or isinstance(value, list | tuple):
             return tuple([self.argument(one) for one in value])
         if kind is float:
@@ -78,7 +84,7 @@ class Pass:
             span.reads(tensor, ref)
         if type(tensor) not in _PLAIN:
             self.fault(f"works with tensors of a type of their own ({type(tensor).__name__})")
-        return Argument(ref, tuple(tensor.shape), tensor.dtype, tensor.requires_grad)
+        return Argument(ref, tensor.shape, tensor.dtype, tensor.requires_grad)
 
     def keep(self, tensor: Tensor) -> Ref:
         """Note a tensor from elsewhere."""
@@ -103,8 +109,10 @@ class Pass:
         fresh = self.keep(args[0]) if func is _FRESH else None  # its memory may have been another tensor's before
         given = tuple([self.argument(value) for value in args])
         named = tuple([(name, self.argument(value)) for name, value in kwargs.items()]) if kwargs else ()
-        program, number = self.program, len(self.program.ops)
-        program.ops.append(Op(func, given, named, back))
+        program, number, op = self.program, len(self.program.ops), Op(func, given, named, back)
+        if number < len(self._expected) and op == self._expected[number]:
+            op = self._expected[number]
+        program.ops.append(op)
         written, draws = _FACTS.get(func) or _facts(func)
         if not back and draws:
             self.look_at_generator()
@@ -115,10 +123,10 @@ class Pass:
         returned = self._read(func, args) if func is _ITEM else func(*args, **kwargs)
         if not back and draws:
             self._generators.renew()
-        made = (returned,) if isinstance(returned, Tensor) else tree_leaves(returned)
+        made = [returned] if isinstance(returned, Tensor) else tree_leaves(returned)
         tensors = [one for one in made if isinstance(one, Tensor)]
         for part, tensor in enumerate(tensors):
-            self._note(tensor, fresh or Ref("made", number, part))
+            self._note(tensor, fresh or _made(number, part))
         for part, place in enumerate(written):
             value = args[place] if isinstance(place, int) and place < len(args) else kwargs.get(_name(func, place))
             for tensor in tree_leaves(value):
@@ -188,7 +196,7 @@ class Pass:
 
     def _key(self, tensor: Tensor) -> Key | None:
         try:
-            return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+            return tensor.data_ptr(), tensor.dtype, *tensor.shape, *tensor.stride()
         except (RuntimeError, NotImplementedError):
             self.fault("works with a tensor that is not an array in memory (sparse, nested, or of another kind)")
             return None
@@ -212,6 +220,12 @@ class Pass:
 
 _FACTS: dict[Any, tuple[tuple[int, ...], bool]] = {}
 """For each operator the places of the arguments that it writes to, and whether it draws from torch's generator."""
+
+
+@lru_cache(2**16)
+def _made(number: int, part: int) -> Ref:
+    """The origin of an output of an operator: the same object in every pass."""
+    return Ref("made", number, part)
 
 
 def _writes(tensor: Tensor) -> int:

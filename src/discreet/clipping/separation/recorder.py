@@ -17,10 +17,11 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.separation.interception import Functions, Operators
 from discreet.clipping.separation.memory import Memory
 from discreet.clipping.separation.passes import Pass, State
-from discreet.clipping.separation.program import Argument, Held, Inside, Program
+from discreet.clipping.separation.program import Argument, Held, Inside, Op, Program
 from discreet.clipping.separation.spans import Span
 
 _RETURNED = (Tensor, nn.Parameter, type(None), bool, int, float, str)
@@ -34,13 +35,21 @@ class Recorder:
 
     `forced`: values that replace, in order, the first numbers that Python reads from tensors. `closely`: shapes and
     modules are noted as well, for an examination. `plain_loss`: the loss has no Python code in the backward pass, so
-    the backward pass is only recorded if the model has some.
+    the backward pass is only recorded if the model has some. `expected`: the operators that most likely run on a batch;
+    one that runs as expected is noted as that very object, so that records take hardly any memory.
     """
 
-    def __init__(self, forced: Sequence[Any] = (), *, closely: bool = False, plain_loss: bool = False) -> None:
+    def __init__(
+        self,
+        forced: Sequence[Any] = (),
+        *,
+        closely: bool = False,
+        plain_loss: bool = False,
+        expected: Callable[[int], Sequence[Op]] = lambda _: (),
+    ) -> None:
         self.programs: list[Program] = []
         self.closely, self.plain_loss = closely, plain_loss
-        self._forced = list(forced)
+        self._forced, self._expected = list(forced), expected
         self._pass: Pass | None = None
 
     @contextmanager
@@ -55,7 +64,7 @@ class Recorder:
             _active.reset(token)
 
     def _forward(self, state: State, inputs: Tensor, model: nn.Module | None) -> AbstractContextManager[None]:
-        self._pass = one = Pass(state, inputs, self._forced, self.closely)
+        self._pass = one = Pass(state, inputs, self._forced, self.closely, self._expected(len(inputs)))
         self.programs.append(one.program)
         return _Intercepted(one, model if self.closely else None)
 
@@ -129,7 +138,8 @@ def forward(model: nn.Module | None, inputs: Tensor, state: State | None = None)
     if recorder is None:
         return NOTHING
     if state is None:
-        state = () if model is None else (*model.named_parameters(), *model.named_buffers())
+        held = () if model is None else named_tensors(model)
+        state = [one for tensors in held for one in tensors.items()]
     return recorder._forward(state, inputs, model)
 
 

@@ -25,7 +25,7 @@ from discreet.clipping.seeding import SeededAfterwards, unit_seeds
 from discreet.clipping.separation.copies import Twin, Twins
 from discreet.clipping.separation.examine import FEWEST, Run, examined, recorded
 from discreet.clipping.separation.memory import Memory
-from discreet.clipping.separation.program import Program, Template
+from discreet.clipping.separation.program import Op, Program, Template
 from discreet.clipping.separation.recorder import Recorder
 from discreet.clipping.units import Units
 from discreet.core.errors import PrivacyViolation
@@ -46,6 +46,10 @@ class Proofs:
 
     def __init__(self, proved: Sequence[Template], run: Run) -> None:
         self._proved, self._run = [*proved], run
+
+    def expected(self, batch: int) -> Sequence[Op]:
+        """The operators that most likely run on a batch."""
+        return self._proved[0].at(batch)[0] if self._proved else ()
 
     def cover(self, ran: Program) -> bool:
         """Whether a program is proved, and is the one that belongs to the numbers that Python read in it."""
@@ -161,7 +165,9 @@ class Together:
     ) -> Mapping[str, Tensor] | None:
         """The sum, if the model ran a proved program on these rows and remembers none of them; else None."""
         twin, host = self._twins.of(model, criterion), HostGenerators()
-        recorder = None if self._proofs is None else Recorder(plain_loss=is_of_torch(criterion))
+        recorder = None
+        if self._proofs is not None:
+            recorder = Recorder(plain_loss=is_of_torch(criterion), expected=self._proofs.expected)
         with nullcontext() if recorder is None else recorder.recording(), _each_loss_looked_at(twin.criterion):
             found = attempted(self._sums, twin, inputs.clone(), targets.clone(), clip, units)  # may be written to
         covered = recorder is None or self._proofs is None or all(map(self._proofs.cover, recorder.programs))

@@ -1,0 +1,60 @@
+"""Small gradients of many layers, such as adapters: those that are alike are measured together once all are known.
+
+A model with many small layers spends its time in the calls, and not in what these compute.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from discreet.clipping.rules import Rule, base
+from discreet.clipping.rules.numbers import squared_norms
+from discreet.clipping.rules.products.stack import Stack
+
+SMALL = 2**20
+"""Bytes of the gradients of a layer, for all examples, beyond which the copy costs more than the calls."""
+
+
+class _Kept(NamedTuple):
+    """The gradients of all examples for the parameter `name`, which a rule keeps."""
+
+    name: str
+    rule: Rule
+    rows: Tensor
+
+
+class SmallGradients:
+    """Gradients that are small, kept by their rules, and still to be measured."""
+
+    def __init__(self) -> None:
+        self._alike: dict[tuple[torch.Size, torch.dtype, torch.device], list[_Kept]] = {}
+
+    def take(self, name: str, rule: Rule, local: str) -> bool:
+        """Whether the gradients for the parameter `name`, which the rule's module calls `local`, are small and kept.
+        Then `measured` has their norms."""
+        rows = rule.kept_rows(local)
+        if rows is None or rows.nbytes > SMALL:
+            return False
+        self._alike.setdefault((rows.shape, rows.dtype, rows.device), []).append(_Kept(name, rule, rows))
+        return True
+
+    def measured(self) -> dict[str, Tensor]:
+        """The squared norms of all that was taken, by the name of the parameter: float64, shape (batch,). The gradients
+        lie in stacks then."""
+        squares: dict[str, Tensor] = {}
+        while self._alike:
+            _, alike = self._alike.popitem()
+            most = max(1, base.BUDGET // max(1, alike[0].rows.nbytes))
+            for some in (alike[first : first + most] for first in range(0, len(alike), most)):
+                squares |= _stacked(some) if len(some) > 1 else {some[0].name: squared_norms(some[0].rows)}
+        return squares
+
+
+def _stacked(alike: list[_Kept]) -> dict[str, Tensor]:
+    stack = Stack([one.rows for one in alike])
+    for place, one in enumerate(alike):
+        one.rule.lie_in(stack, place)
+    return {one.name: lengths for one, lengths in zip(alike, stack.squares(), strict=True)}
