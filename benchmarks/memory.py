@@ -1,13 +1,14 @@
-"""How much memory steps take above the loaded model, for steps.py."""
+"""How much memory steps, and the checks before them, take above the loaded model, for steps.py."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+from functools import partial
 from pathlib import Path
 
 import torch
-from contestants import Ours, Setting, plain
+from contestants import Ours, Setting, Step, plain, session
 from given_out import most_given_out
 from torch import Tensor, nn
 
@@ -17,32 +18,32 @@ STEPS = 4
 
 
 def peak(who: str, setting: Setting) -> tuple[int, int]:
-    """MiB that a few steps need at most, above what the process holds before them; and how much of it is in use, while
-    the rest is holes that the allocator keeps between blocks.
+    """MiB that a few steps need at most, or the checks before a run, above what the process holds before them; and how
+    much of it is in use, while the rest is holes that the allocator keeps between blocks.
 
     On processors: of the resident set, where the compilers that a process loads once have run before, and freed memory
     was given back. On a GPU: of what torch allocated there, all of it in use.
     """
     _load_compilers()
-    function = Ours(setting).step if who == "private" else plain(setting)
+    made = {"private": lambda: Ours(setting).step, "plain": lambda: plain(setting), "checks": lambda: None}[who]()
+    several = partial(session, setting) if made is None else partial(_repeat, made)
     gc.collect()
     if setting.device != "cpu":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        for _ in range(STEPS):
-            function()
+        several()
         on_card = round((torch.cuda.max_memory_allocated() - before) / 2**20)
         return on_card, on_card
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
     start = _kibibytes("VmRSS")
-
-    def several() -> None:
-        for _ in range(STEPS):
-            function()
-
     in_use = most_given_out(several)
     return round((_kibibytes("VmHWM") - start) / 1024), round(in_use)
+
+
+def _repeat(step: Step) -> None:
+    for _ in range(STEPS):
+        step()
 
 
 class _Words(nn.Module):

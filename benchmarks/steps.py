@@ -138,15 +138,18 @@ def show(name: str, rows: list[Row]) -> None:
 
 def show_memory(settings: list[Setting], threads: int) -> None:
     """Print a table on memory; each case runs in a process of its own."""
-    print("| workload | resident MiB, plain | private | ratio | in use MiB, plain | private | ratio |")
-    print("|---|---|---|---|---|---|---|")
+    sides = "plain | private | ratio | checks | ratio"
+    print(f"| workload | resident MiB, {sides} | in use MiB, {sides} |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     for setting in settings:
         found = {}
-        for who in ("plain", "private"):
+        for who in ("plain", "private", "checks"):
             command = [sys.executable, __file__, "--threads", str(threads), "--peak", who, json.dumps(asdict(setting))]
             found[who] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        pairs = zip(found["plain"], found["private"], strict=True)
-        cells = [f"{plain} | {private} | {private / max(plain, 1):.2f}" for plain, private in pairs]
+        cells = [
+            " | ".join([f"{plain}", *(f"{other} | {other / max(plain, 1):.2f}" for other in others)])
+            for plain, *others in zip(*found.values(), strict=True)
+        ]
         print(f"| {setting.name} | {' | '.join(cells)} |", flush=True)
 
 

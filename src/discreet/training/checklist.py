@@ -96,9 +96,7 @@ def checked(
     copy = PublicCopy.made(model, criterion, declared)
     beside = PublicSource.made(public.beside, copy)
 
-    seen, loss = copied(model, criterion)  # state that a model derives from its first rows is dropped
-    classes = try_every_row(seen, loss, data)
-    refuse_changed(seen, declared, "changed when it was called; initialise it on public input first")
+    classes = _classes(model, criterion, data, declared)
     engine = engine_for(plan, engine)
     front = front_end(engine, copy, data, plan)
     inputs, behind = data, front.behind(copy.model)
@@ -123,6 +121,17 @@ def checked(
     warn_of_unverifiable(plan)
     unit = random_unit(behind, data, classes, plan.rows_per_unit)
     return Checked(plan, parts, data, clipping, declared, copy, beside, preflight, front, noise, unit, public.canaries)
+
+
+def _classes(
+    model: nn.Module, criterion: Criterion, data: PrivateData, declared: tuple[dict[str, str], dict[str, str]]
+) -> int | None:
+    """The number of classes, if targets are class indices, after a trial of every row on a copy: what the model derives
+    from its first rows is dropped."""
+    seen, loss = copied(model, criterion)
+    classes = try_every_row(seen, loss, data)
+    refuse_changed(seen, declared, "changed when it was called; initialise it on public input first")
+    return classes
 
 
 def refuse_changed(model: nn.Module, declared: tuple[dict[str, str], dict[str, str]], why: str) -> None:

@@ -8,6 +8,7 @@ loss.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,16 +42,20 @@ last one makes gradients that are not finite, since a hook may look for such gra
 
 @dataclass(slots=True)
 class _Back:
-    """The losses, the gradients given to each operation of the backward pass in order (with the operation's type and
-    the nearest module), and the gradients of the parameters."""
+    """The losses, and the gradients given to each operation of the backward pass in order, with the operation's type
+    and the nearest module. Of gradients that are not compared there are only the shapes, as tensors without numbers."""
 
     losses: Tensor
     visits: list[tuple[str, str, list[Tensor | None]]] = field(default_factory=list)
-    parameters: list[Tensor | None] = field(default_factory=list)
 
     @property
     def order(self) -> list[str]:
         return [kind for kind, _, _ in self.visits]
+
+    def visit(self, number: int, kind: str) -> list[Tensor | None] | None:
+        """What the operation with this number was given, if it is of this type."""
+        found = self.visits[number] if number < len(self.visits) else None
+        return found[2] if found is not None and found[0] == kind else None
 
 
 def mixing_backward(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch) -> str | None:
@@ -71,8 +76,8 @@ def mixing_backward(model: nn.Module, criterion: Criterion, batch: Batch, others
 def _mixing(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch) -> str | None:
     size = len(batch[0])
     weights = torch.ones(size, device=batch[0].device)
-    usual = _back(model, criterion, batch, weights)
     shorter = _back(model, criterion, (batch[0][:-1], batch[1][:-1]), weights[:-1])
+    usual = _back(model, criterion, batch, weights, shorter)
     for number, factors in enumerate(_VARIANTS):
         row = number % size
         inputs, targets, heavy = (part.clone() for part in (*batch, weights))
@@ -80,7 +85,7 @@ def _mixing(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch)
         targets[row] = _times(others[1][row], factors[1])
         heavy[row] = factors[2]
         try:
-            changed = _back(model, criterion, (inputs, targets), heavy)
+            changed = _back(model, criterion, (inputs, targets), heavy, shorter)
         except CANNOT:
             if number == 0:
                 raise
@@ -108,8 +113,12 @@ def _times(row: Tensor, factor: float) -> Tensor:
     return row if is_whole(row) else row * factor
 
 
-def _back(model: nn.Module, criterion: Criterion, batch: Batch, weights: Tensor) -> _Back:
-    """Run the backward pass from the weighted sum of the losses to the parameters."""
+def _back(model: nn.Module, criterion: Criterion, batch: Batch, weights: Tensor, shorter: _Back | None = None) -> _Back:
+    """Run the backward pass from the weighted sum of the losses to the parameters.
+
+    `shorter`: the pass of a batch with fewer examples. Gradients that have the same shape there are shared by all
+    examples, as those of weights are, and are not compared.
+    """
     inputs, targets = batch
     made: dict[Any, str] = {}
     handles = []
@@ -138,17 +147,27 @@ def _back(model: nn.Module, criterion: Criterion, batch: Batch, weights: Tensor)
 
         def arrived(gradients: tuple[Tensor | None, ...], node: Any = node) -> None:
             last[0] = made.get(node, last[0])
-            kept = [None if part is None else part.detach().clone() for part in gradients]
-            found.visits.append((type(node).__name__, last[0], kept))
+            kind, number = type(node).__name__, len(found.visits)
+            short = None if shorter is None else shorter.visit(number, kind)
+            parts = zip(gradients, short or itertools.repeat(None, len(gradients)), strict=True)
+            found.visits.append((kind, last[0], [_kept(*both) for both in parts]))
 
         hooks.append(node.register_prehook(arrived))
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
-        found.parameters = list(torch.autograd.grad(total, parameters, allow_unused=True))
+        torch.autograd.grad(total, parameters, allow_unused=True)
     finally:
         for handle in hooks:
             handle.remove()
     return found
+
+
+def _kept(part: Tensor | None, short: Tensor | None) -> Tensor | None:
+    """A copy of a gradient; its shape alone where there is none in the shorter batch, or one of the same shape."""
+    if part is None:
+        return None
+    compared = short is not None and short.shape != part.shape
+    return part.detach().clone() if compared else part.detach().to("meta")
 
 
 def _nodes(made: Tensor) -> list[Any]:

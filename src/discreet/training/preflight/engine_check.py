@@ -22,7 +22,6 @@ from discreet.clipping import (
     Engine,
     frozen_norms,
     modes_kept,
-    private_parameters,
     training_mode,
 )
 from discreet.clipping.engines.long_rows import beyond
@@ -32,7 +31,7 @@ from discreet.clipping.separation.program import Template
 from discreet.core.errors import UnsupportedModel
 from discreet.data import PrivateData
 from discreet.randomness.host_generators import HostGenerators
-from discreet.training.preflight.engine_comparison import Comparison, apart, as_it_was
+from discreet.training.preflight.engine_comparison import Comparison, apart, as_it_was, gradient_rows
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.preflight.engine_timing import (
     CLEARLY,
@@ -44,7 +43,7 @@ from discreet.training.preflight.engine_timing import (
     described,
     seconds,
 )
-from discreet.training.preflight.float_slack import SIZES, TooMuchRounding, distance, float_slack, unmeasured_reach
+from discreet.training.preflight.float_slack import SIZES, TooMuchRounding, float_slack, unmeasured_reach
 from discreet.training.preflight.loss_check import check_loss
 from discreet.training.preflight.random_rows import UNITS, Examples, random_rows
 from discreet.training.preflight.watching import BATCHED, Pristine, watched
@@ -52,8 +51,8 @@ from discreet.training.preflight.watching import BATCHED, Pristine, watched
 _CANDIDATES = ("bookkeeping", "ghost", "vmap")
 """The engines that `auto` chooses from, in order of preference."""
 
-_CHUNK_MEMORY, _LARGEST_CHUNK, _GRADIENT_MEMORY = 2**30, 1024, 2**28
-"""Bytes for a chunk: for engines that run it as a batch, and for per-example gradients."""
+_CHUNK_MEMORY, _LARGEST_CHUNK = 2**30, 1024
+"""Bytes and rows of a chunk, at most, for engines that run it as a batch."""
 
 _LOOKED_AT, _MANY = 64, 0.05
 """How many rows are searched for long ones, and the share of long rows that is reported."""
@@ -132,7 +131,7 @@ def _compared(
             check_loss(model, criterion, examples)
         if name == "reference":
             line = "engine reference: one backward pass per example"
-            return Preflight(options.engine(name), _gradient_chunk(model), line)
+            return Preflight(options.engine(name), gradient_rows(model), line)
         with as_it_was(model):
             try:
                 stage = Comparison(options, model, criterion, examples, clips)
@@ -160,14 +159,14 @@ def _checked(stage: Comparison, name: str) -> Preflight:
         raise stage.mixing
     if stage.draws:
         _check_drawing(stage, name)
-    chunk, sums = _room(stage, name), stage.chunked(name)
+    chunk, distance = _room(stage, name), stage.distance(name)
     if name in BATCHED:
         stage.check_backward()
         known = stage.proved()
     if not stage.fixed:
         line = f"engine {name}: runs on random data; not compared with reference, as the model draws random numbers"
         return Preflight(stage.options.engine(name), chunk, line, _reach(name, lambda: unmeasured_reach(stage)), known)
-    worst = stage.farthest(sums, stage.wanted)
+    worst = distance.reference
     tolerance = stage.tolerance + (stage.cut_to_grid if name == "exact" else 0.0)
     if not worst <= tolerance:
         raise UnsupportedModel(
@@ -178,7 +177,7 @@ def _checked(stage: Comparison, name: str) -> Preflight:
     line = f"engine {name}: within {worst:.1e} of the clip norm from reference"
     if engine.float_bits is None:
         return Preflight(engine, chunk, f"{line}, on {UNITS} random {what}", proved=known)
-    slack = float_slack(stage, name, distance(stage, name, sums))
+    slack = float_slack(stage, name, distance.singles)
     how = (
         f", and {slack.distance:.1e} from one at a time" if stage.reduced else f", on natural rows {slack.distance:.1e}"
     )
@@ -218,7 +217,9 @@ def _chosen(stage: Comparison, chunk: int | None) -> Preflight:
         rivals = [few[one].seconds for one in found if few[one].chunk >= (chunk or 1)]
         if rivals and min(rivals) * UNITS < NEGLIGIBLE:
             break
-        if name == "vmap" and found and _gradient_chunk(stage.model) < UNITS:
+        if rivals and name == "ghost":  # it takes two passes where book-keeping takes one
+            continue
+        if found and name == "vmap" and gradient_rows(stage.model) < UNITS:
             continue
         try:
             few |= _timed(stage, [name], chunk, UNITS)
@@ -272,7 +273,7 @@ def _unchecked(options: EngineOptions, model: nn.Module, error: Exception) -> Pr
         ) from error
     name = "exact" if options.name == "exact" else "vmap"
     line = f"engine {name}: not checked on random data ({reason})"
-    return Preflight(options.engine(name), _gradient_chunk(model), line, math.inf if name == "exact" else SIZES[0])
+    return Preflight(options.engine(name), gradient_rows(model), line, math.inf if name == "exact" else SIZES[0])
 
 
 def _warn_of_long_rows(data: PrivateData, reach: float) -> None:
@@ -292,11 +293,6 @@ def _warn_of_long_rows(data: PrivateData, reach: float) -> None:
 def _room(stage: Comparison, name: str) -> int:
     """How many rows fit into the memory for a chunk."""
     if name not in BATCHED:
-        return _gradient_chunk(stage.model)
+        return gradient_rows(stage.model)
     size = getattr(stage.footprint, name)
     return int(min(_LARGEST_CHUNK, max(1, _CHUNK_MEMORY // max(1, size))))
-
-
-def _gradient_chunk(model: nn.Module) -> int:
-    numbers = sum(parameter.numel() for parameter in private_parameters(model).values())
-    return int(min(256, max(1, _GRADIENT_MEMORY // (8 * numbers))))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -15,7 +16,6 @@ from torch import Tensor, nn
 from discreet.clipping import BIT, Clip, Criterion, modes_kept, private_parameters, training_mode
 from discreet.clipping.engines.engine import reference_sum, unit_gradients
 from discreet.clipping.engines.footprint import Footprint, footprint
-from discreet.clipping.factor import clipped
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.program import Template
 from discreet.core.errors import UnsupportedModel
@@ -32,18 +32,32 @@ the others."""
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.2}
 """Allowed distance from the reference, relative to rows x clip norm, by the type the model computes in."""
 
-_NO_CLIP = Clip(math.inf, 1.0)
+_GRADIENT_MEMORY, _KEPT_MEMORY = 2**28, 2**29
+"""Bytes for per-example gradients: in double precision, of a block; as they are, of all random units."""
 
 _CANNOT = (RuntimeError, ValueError, IndexError, TypeError)
 """Exceptions of models and losses that cannot be tried on random rows."""
 
 
-class Comparison:
-    """A model with random examples, several clips, and the reference's sums.
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """The largest distance of an engine's sums of all examples, over all clips and cuts: per unit, relative to the clip
+    norm.
 
-    `clips`: clips of the plan's rule that do clip random gradients (see `tried_clips`). `wanted`: the reference's sum
-    for each. `draws`: the model draws random numbers. If so, it is put into evaluation mode; `fixed` says whether it
-    then draws none.
+    `reference`: from the reference's sum. `singles`: from the sum of single units' terms. The terms are the
+    reference's, but in reduced precision, where the reference itself rounds too much: there they are the engine's own
+    sums of one unit each, and any excess of their length over the clip norm is added.
+    """
+
+    reference: float
+    singles: float
+
+
+class Comparison:
+    """A model with random examples and several clips, on which engines are compared with the reference.
+
+    `clips`: clips of the plan's rule that do clip random gradients (see `tried_clips`). `draws`: the model draws random
+    numbers. If so, it is put into evaluation mode; `fixed` says whether it then draws none.
     """
 
     def __init__(
@@ -61,28 +75,41 @@ class Comparison:
         types |= set() if options.autocast is None else {options.autocast}
         self.tolerance = max(_TOLERANCE.get(kind, 0.2) for kind in types)
         self.reduced = bool(types & {torch.float16, torch.bfloat16})
-        self._look(examples)
-        self.draws = self._draw()
+        self.draws = self._take(examples, twice=True)
         if self.draws:
             model.eval()
-            self._look(examples)
-        self.fixed = not (self.draws and self._draw())
+        self.fixed = not (self.draws and self._take(examples, twice=True))
 
     def on(self, examples: Examples) -> Comparison:
         """A comparison on other examples, with the model in its present state."""
         other = copy(self)
         for name in ("cut_to_grid", "mixing", "footprint"):
             vars(other).pop(name, None)
-        other._look(examples)
+        other._take(examples)
         return other
 
-    def _look(self, examples: Examples) -> None:
-        """Compute the reference's gradients once and clip them, which is faster than running it for each clip."""
+    def _take(self, examples: Examples, twice: bool = False) -> bool:
+        """Take these examples, and clips that suit the lengths of their gradients. Returns whether the gradients are
+        others with other random numbers, if they are computed `twice`."""
         self.examples = examples
-        gradients = self._each()
-        self._gradients = clipped(gradients, _NO_CLIP)  # zero where not finite
-        self.clips = tried(self._given, [Lengths.of_each(self._gradients, clip) for clip in self._given])
-        self.wanted = [reference_sum(gradients, clip) for clip in self.clips]
+        self._kept: list[dict[str, Tensor]] = []
+        found: list[list[Lengths]] = [[] for _ in self._given]
+        others = self._gradients(seed=1) if twice else itertools.repeat(None)
+        differ, kept = False, []
+        for block, other in zip(self._gradients(), others, strict=False):
+            for lengths, clip in zip(found, self._given, strict=True):
+                lengths += Lengths.of_each(block, clip)
+            differ |= other is not None and _differ(block, other)
+            kept += [block] if self._keeps else []
+        self._kept = kept
+        self.clips = tried(self._given, found)
+        return differ
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether there is memory for the gradients of all units."""
+        sizes = [part.numel() * part.element_size() for part in private_parameters(self.model).values()]
+        return UNITS * sum(sizes) <= _KEPT_MEMORY
 
     @cached_property
     def cut_to_grid(self) -> float:
@@ -130,10 +157,6 @@ class Comparison:
         """The memory that an example takes in a chunk."""
         return footprint(self.model, self.criterion, self.examples.inputs, self.examples.targets)
 
-    def singles(self) -> list[Examples]:
-        """Each unit alone."""
-        return [self.examples.part(i, i + 1) for i in range(UNITS)]
-
     def sums(self, name: str, examples: Examples, clip: Clip, seed: int = 0) -> dict[str, Tensor]:
         """The clipped sum of these examples."""
         seed_torch(seed)
@@ -144,45 +167,84 @@ class Comparison:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise UnsupportedModel(f"the engine {name!r} cannot run this model: {reason}") from error
 
-    def chunked(self, name: str, cuts: Sequence[tuple[int, ...]] = CUTS) -> list[list[dict[str, Tensor]]]:
-        """The sum of all examples, cut into chunks in several ways, for each clip."""
-        return [[self._cut(name, clip, cut) for cut in cuts] for clip in self.clips]
+    def distance(self, name: str, cuts: Sequence[tuple[int, ...]] = CUTS) -> Distance:
+        """How far the engine's sums are from others, with the examples cut into chunks in several ways."""
+        alone = self.reduced and self.options.engine(name).float_bits is not None
+        found = [self._distance(name, clip, cuts, alone) for clip in self.clips]
+        return Distance(max(one.reference for one in found), max(one.singles for one in found))
 
-    def farthest(self, sums: list[list[dict[str, Tensor]]], wanted: list[dict[str, Tensor]]) -> float:
-        """The largest distance between the sums of `chunked` and `wanted`, over all clips."""
-        triples = zip(sums, wanted, self.clips, strict=True)
-        return max(apart(one, other, clip) for ones, other, clip in triples for one in ones)
+    def _distance(self, name: str, clip: Clip, cuts: Sequence[tuple[int, ...]], alone: bool) -> Distance:
+        """For a large model every sum takes gigabytes, so each is compared as soon as it is there."""
+        wanted = added(reference_sum(block, clip) for block in self._gradients())
+        terms, longer = self._singles(name, clip) if alone else (wanted, 0.0)
+        reference = singles = 0.0
+        for cut in cuts:
+            found = self._cut(name, clip, cut)
+            reference = max(reference, apart(found, wanted, clip))
+            singles = max(singles, apart(found, terms, clip)) if alone else reference
+        return Distance(reference, singles + longer)
+
+    def _singles(self, name: str, clip: Clip) -> tuple[dict[str, Tensor], float]:
+        """The sum of the engine's sums of one unit each; and by how much the longest of them is longer than it may be,
+        relative to the sensitivity."""
+        longest = 0.0
+
+        def terms() -> Iterator[dict[str, Tensor]]:
+            nonlocal longest
+            for i in range(UNITS):
+                one = self.sums(name, self.examples.part(i, i + 1), clip)
+                longest = max(longest, length(one))
+                yield one
+
+        return added(terms()), max(0.0, longest / clip.sensitivity - 1)
 
     def _cut(self, name: str, clip: Clip, cut: tuple[int, ...]) -> dict[str, Tensor]:
-        ends = list(itertools.accumulate(cut))
-        parts = zip(ends, cut, strict=True)
-        return added([self.sums(name, self.examples.part(end - size, end), clip) for end, size in parts])
+        parts = zip(itertools.accumulate(cut), cut, strict=True)
+        return added(self.sums(name, self.examples.part(end - size, end), clip) for end, size in parts)
 
-    def _each(self, seed: int = 0) -> dict[str, Tensor]:
-        """The gradient of each unit by the reference, units along axis 0."""
-        seed_torch(seed)
-        one = self.examples
-        with self.options.precision(one.inputs.device):
-            return unit_gradients(self.model, self.criterion, one.inputs, one.targets, one.units)
+    def _gradients(self, seed: int = 0) -> Iterator[dict[str, Tensor]]:
+        """The gradients of units by the reference, units along axis 0: as many at a time as there is memory for, and
+        computed anew each time unless there is memory for all."""
+        if self._kept and seed == 0:
+            yield from self._kept
+            return
+        size = min(UNITS, gradient_rows(self.model))
+        for start in range(0, UNITS, size):
+            one = self.examples.part(start, min(start + size, UNITS))
+            seed_torch(seed)
+            with self.options.precision(one.inputs.device):
+                block = unit_gradients(self.model, self.criterion, one.inputs, one.targets, one.units)
+            yield block
 
-    def _draw(self) -> bool:
-        """Whether the reference's gradients change with the random numbers."""
-        again = clipped(self._each(seed=1), _NO_CLIP)
-        return any(not torch.equal(rows, again[name]) for name, rows in self._gradients.items())
+
+def gradient_rows(model: nn.Module) -> int:
+    """How many gradients, in double precision, fit into the memory for per-example gradients: one at least."""
+    numbers = sum(parameter.numel() for parameter in private_parameters(model).values())
+    return int(min(256, max(1, _GRADIENT_MEMORY // (8 * numbers))))
+
+
+def _differ(ones: dict[str, Tensor], others: dict[str, Tensor]) -> bool:
+    """Whether a number is another, where those that are none are the same."""
+    return not all(torch.allclose(one, others[name], 0.0, 0.0, equal_nan=True) for name, one in ones.items())
 
 
 def apart(one: dict[str, Tensor], other: dict[str, Tensor], clip: Clip) -> float:
     """Distance of two sums of all examples per unit, relative to the clip norm (with the bit of adaptive clipping, to
-    slightly more)."""
-    distances = {name: one[name].double() - other[name] for name in other}
-    whole = length(distances) / clip.spread
-    gradients = length({name: part for name, part in distances.items() if name != BIT}) / clip.norm
-    return max(whole, gradients) / UNITS
+    slightly more); infinite if a number is none."""
+    squares = {name: float((one[name].double() - part).square_().sum()) for name, part in other.items()}
+    whole = math.sqrt(sum(squares.values())) / clip.spread
+    gradients = math.sqrt(sum(square for name, square in squares.items() if name != BIT)) / clip.norm
+    distance = max(whole, gradients) / UNITS
+    return distance if distance < math.inf else math.inf
 
 
-def added(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+def added(parts: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
     """The sum of sums, in double precision."""
-    return {name: torch.stack([part[name].double() for part in parts]).sum(0) for name in parts[0]}
+    total: dict[str, Tensor] = {}
+    for part in parts:
+        for name, tensor in part.items():
+            total[name] = total[name].add_(tensor) if name in total else tensor.to(torch.float64, copy=True)
+    return total
 
 
 def length(sums: dict[str, Tensor]) -> float:

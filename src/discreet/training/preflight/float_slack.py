@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from torch import Tensor
 
 from discreet.clipping.admission.example_axes import is_whole
 from discreet.core.assumptions import LEAST_BITS, MOST_BITS
 from discreet.core.errors import UnsupportedModel
-from discreet.training.preflight.engine_comparison import CUTS, Comparison, added, length
+from discreet.training.preflight.engine_comparison import CUTS, Comparison
 from discreet.training.preflight.random_rows import Examples, natural_rows, natural_tokens
 from discreet.training.preflight.whole_numbers import computes_with
 
@@ -50,29 +49,28 @@ class FloatSlack:
     @property
     def bits(self) -> int:
         """The declared float slack, as bits below the clip norm."""
-        bits = MOST_BITS if self.distance == 0 else math.floor(-math.log2(MARGIN * self.distance))
-        if not bits >= LEAST_BITS:
+        if not MARGIN * self.distance <= 2.0**-LEAST_BITS:
             raise TooMuchRounding(
                 f"rounding moves the gradients of this model by {self.distance:.1e} of the clip norm, which would take "
                 "too much noise to cover; use double precision, or engine='exact'"
             )
-        return min(MOST_BITS, bits)
+        return MOST_BITS if self.distance == 0 else min(MOST_BITS, math.floor(-math.log2(MARGIN * self.distance)))
 
 
-def float_slack(stage: Comparison, name: str, sums: float) -> FloatSlack:
-    """Measure the slack of the engine called `name`. `sums`: its sums of uniform rows, the first kind."""
+def float_slack(stage: Comparison, name: str, distance: float) -> FloatSlack:
+    """Measure the slack of the engine called `name`. `distance`: that on uniform rows, the first kind."""
     examples, reach = stage.examples, 1.0
     if is_whole(examples.inputs):
-        sums = max(sums, _on_other_rows(stage, name, lambda: natural_tokens(examples)) or 0.0)
+        distance = max(distance, _on_other_rows(stage, name, lambda: natural_tokens(examples)) or 0.0)
         reach = max(1.0, float(examples.inputs.max())) if _is_computed_with(stage) else math.inf
-    found = FloatSlack(sums, reach)
+    found = FloatSlack(distance, reach)
     for size in SIZES:
         if size <= reach:
             continue
-        distance = _on_other_rows(stage, name, partial(natural_rows, examples, size))
-        if distance is None:
+        other = _on_other_rows(stage, name, partial(natural_rows, examples, size))
+        if other is None:
             break
-        largest = max(found.distance, distance)
+        largest = max(found.distance, other)
         if size > SIZES[0] and not MARGIN * largest <= max(_NEGLIGIBLE, 2 * MARGIN * found.distance):
             break
         found = FloatSlack(largest, size)
@@ -102,21 +100,6 @@ def _is_computed_with(stage: Comparison) -> bool:
 def _on_other_rows(stage: Comparison, name: str, rows: Callable[[], Examples]) -> float | None:
     """The slack measured on other rows; None if the model cannot take them."""
     try:
-        other = stage.on(rows())
-        return distance(other, name, other.chunked(name, CUTS[-1:]))
+        return stage.on(rows()).distance(name, CUTS[-1:]).singles
     except _CANNOT:
         return None
-
-
-def distance(stage: Comparison, name: str, sums: list[list[dict[str, Tensor]]]) -> float:
-    """Distance of `sums` (all examples, cut in several ways) from the sum of single units' terms.
-
-    The terms are the reference's. In reduced precision the reference itself rounds too much; there the terms are the
-    engine's own sums of one unit each, and any excess of their length over the clip norm is added.
-    """
-    if not stage.reduced:
-        return stage.farthest(sums, stage.wanted)
-    alone = [[stage.sums(name, one, clip) for one in stage.singles()] for clip in stage.clips]
-    pairs = zip(alone, stage.clips, strict=True)
-    longer = max(length(one) / clip.sensitivity - 1 for singles, clip in pairs for one in singles)
-    return stage.farthest(sums, [added(singles) for singles in alone]) + max(0.0, longer)

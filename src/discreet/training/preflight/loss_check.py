@@ -51,13 +51,14 @@ def check_loss(model: nn.Module, criterion: Criterion, examples: Examples) -> No
                     _alone(model, criterion, *(_times(part, factor) for part in row))
                 except _CANNOT:
                     break
-        again = [_alone(model, criterion, *row) for row in rows[:_TRIED]]
+        again = (_alone(model, criterion, *row) for row in rows[:_TRIED])  # one at a time, as gradients may be large
+        keeps = [_differ(*pair) for pair in zip(first, again, strict=True)]
         if digests != _digests(criterion):
             raise UnsupportedModel(
                 f"a buffer or parameter of {described} changes when it is called, so private data would enter it; "
                 "remove what writes to it"
             )
-    if any(_differ(*pair) for pair in zip(first, again, strict=True)):
+    if any(keeps):
         raise UnsupportedModel(
             f"{described}, or a hook of the model, keeps state between calls: what it makes of an example depends on "
             "the examples before it; remove the state (running means, counters, a generator of its own)"

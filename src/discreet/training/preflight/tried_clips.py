@@ -32,21 +32,28 @@ class Lengths:
 
     @classmethod
     def of_each(cls, gradients: Mapping[str, Tensor], clip: Clip) -> list[Lengths]:
-        """The lengths of gradients, given by parameter name with the gradients along axis 0."""
-        if clip.scales is not None:
-            gradients = {name: part / clip.scales[name] for name, part in gradients.items()}
-        rows = {name: part.double().reshape(len(part), -1) for name, part in gradients.items()}
-        squares = zip(*(part.square().sum(1).tolist() for part in rows.values()), strict=True)
-        lengths = [cls(dict(zip(rows, each, strict=True))) for each in squares]
+        """The lengths of gradients, given by parameter name with the gradients along axis 0. A gradient that is not
+        finite counts as zero."""
+        squares = {name: _rows(part, name, clip).square_().sum(1) for name, part in gradients.items()}
+        usable = torch.stack([*squares.values()]).sum(0).isfinite()
+        each = zip(*(part.where(usable, 0.0).tolist() for part in squares.values()), strict=True)
+        lengths = [cls(dict(zip(squares, one, strict=True))) for one in each]
         if not clip.box:
             return lengths
-        sizes = torch.cat([*rows.values()], 1).abs()
-        middles = [float(each[each > 0].median()) if bool((each > 0).any()) else math.nan for each in sizes]
+        sizes = torch.cat([_rows(part, name, clip) for name, part in gradients.items()], 1).abs_()
+        sizes.masked_fill_(~usable.unsqueeze(1), 0.0)
+        middles = [float(one[one > 0].median()) if bool((one > 0).any()) else math.nan for one in sizes]
         return [replace(one, middle=middle) for one, middle in zip(lengths, middles, strict=True)]
 
     def joint(self, names: Collection[str]) -> float:
         """The norm of these parameters together."""
         return math.sqrt(sum(square for name, square in self.squares.items() if name in names))
+
+
+def _rows(part: Tensor, name: str, clip: Clip) -> Tensor:
+    """Gradients for a parameter in double precision, in the scales of the clip, as new rows."""
+    rows = part.to(torch.float64, copy=True)
+    return (rows if clip.scales is None else rows.div_(clip.scales[name])).reshape(len(part), -1)
 
 
 def tried(clips: Sequence[Clip], lengths: Sequence[Sequence[Lengths]]) -> list[Clip]:
