@@ -167,3 +167,17 @@ def test_no_false_alarm_on_what_has_a_rule(name: str, data: st.DataObject) -> No
     problem, seed = PROBLEMS[name](data.draw), data.draw(st.integers(0, 10**6))
     model, inputs, targets = problem.make(8, torch.float32, seed)
     assert mixing_backward(model, criterion, (inputs[:4], targets[:4]), (inputs[4:], targets[4:])) is None
+
+
+def test_what_a_hook_remembers_of_a_batch_of_this_size_does_not_hide() -> None:
+    """It takes a number from the first batch of each size, and scales the gradients of all later ones by it."""
+    known: dict[str, Tensor] = {}
+    last = [0]
+
+    def hook(gradient: Tensor) -> Tensor:
+        if last[0] != len(gradient):
+            last[0] = len(gradient)
+            known["scale"] = 1 + 1e-3 * gradient.abs().mean() / gradient.abs().max()
+        return gradient * known["scale"]
+
+    assert mixing_backward(Hooked(hook, "first"), criterion, *batches()) is not None

@@ -67,6 +67,29 @@ def test_random_numbers_are_seen_in_blocks_too(monkeypatch: pytest.MonkeyPatch, 
     assert stage.fixed
 
 
+class DropPath(nn.Module):
+    """Leaves out what a whole row has, seldom."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = (0.9 + torch.rand(len(x), 1)).floor() if self.training else 1.0
+        return self.last(self.first(x) * kept)
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_what_happens_to_few_units_is_seen_as_every_unit_draws_for_itself(
+    monkeypatch: pytest.MonkeyPatch, blocks: bool
+) -> None:
+    """With the same draws for all units, none or all of them would be left out: nine times in ten none."""
+    torch.manual_seed(5)
+    stage = compared(monkeypatch, CLIPS["flat"], DropPath(), blocks=blocks, units=False)
+    assert stage.draws
+    assert stage.fixed
+
+
 def test_a_sum_that_is_no_number_is_infinitely_far_away(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = compared(monkeypatch, CLIPS["flat"], model(), blocks=False, units=False)
     real = stage.sums
@@ -97,7 +120,7 @@ def test_no_more_than_a_few_gradients_are_held(monkeypatch: pytest.MonkeyPatch) 
     for name in ("bookkeeping", "ghost", "vmap"):
         stage.distance(name)
         stage.on(stage.examples).distance(name, CUTS[-1:])
-    assert 1 <= most[0] <= 4
+    assert 1 <= most[0] <= 5
 
 
 def test_gradients_of_weights_are_not_kept_on_the_way_back() -> None:

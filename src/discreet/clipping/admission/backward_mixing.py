@@ -78,6 +78,8 @@ def _mixing(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch)
     weights = torch.ones(size, device=batch[0].device)
     shorter = _back(model, criterion, (batch[0][:-1], batch[1][:-1]), weights[:-1])
     usual = _back(model, criterion, batch, weights, shorter)
+    # What a hook remembers of a batch of the usual size must not hide from the passes that follow.
+    _back(model, criterion, (batch[0][:-1], batch[1][:-1]), weights[:-1], shorter)
     for number, factors in enumerate(_VARIANTS):
         row = number % size
         inputs, targets, heavy = (part.clone() for part in (*batch, weights))

@@ -177,7 +177,7 @@ def _checked(stage: Comparison, name: str) -> Preflight:
     line = f"engine {name}: within {worst:.1e} of the clip norm from reference"
     if engine.float_bits is None:
         return Preflight(engine, chunk, f"{line}, on {UNITS} random {what}", proved=known)
-    slack = float_slack(stage, name, distance.singles)
+    slack = float_slack(stage, name, distance.singles + distance.excess)
     how = (
         f", and {slack.distance:.1e} from one at a time" if stage.reduced else f", on natural rows {slack.distance:.1e}"
     )

@@ -33,7 +33,7 @@ _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3, torch.float16: 0.05, tor
 """Allowed distance from the reference, relative to rows x clip norm, by the type the model computes in."""
 
 _GRADIENT_MEMORY, _KEPT_MEMORY = 2**28, 2**29
-"""Bytes for per-example gradients: in double precision, of a block; as they are, of all random units."""
+"""Bytes for per-example gradients in double precision: for those looked at together, and for all, if they are kept."""
 
 _CANNOT = (RuntimeError, ValueError, IndexError, TypeError)
 """Exceptions of models and losses that cannot be tried on random rows."""
@@ -41,16 +41,17 @@ _CANNOT = (RuntimeError, ValueError, IndexError, TypeError)
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """The largest distance of an engine's sums of all examples, over all clips and cuts: per unit, relative to the clip
+    """The largest distances of an engine's sums of all examples, over clips and cuts: per unit, relative to the clip
     norm.
 
     `reference`: from the reference's sum. `singles`: from the sum of single units' terms. The terms are the
     reference's, but in reduced precision, where the reference itself rounds too much: there they are the engine's own
-    sums of one unit each, and any excess of their length over the clip norm is added.
+    sums of one unit each, and `excess` is by how much the longest is longer than it may be.
     """
 
     reference: float
     singles: float
+    excess: float
 
 
 class Comparison:
@@ -75,10 +76,12 @@ class Comparison:
         types |= set() if options.autocast is None else {options.autocast}
         self.tolerance = max(_TOLERANCE.get(kind, 0.2) for kind in types)
         self.reduced = bool(types & {torch.float16, torch.bfloat16})
-        self.draws = self._take(examples, twice=True)
+        self._take(examples)
+        self.draws = self._changes_with_seed()
         if self.draws:
             model.eval()
-        self.fixed = not (self.draws and self._take(examples, twice=True))
+            self._take(examples)
+        self.fixed = not (self.draws and self._changes_with_seed())
 
     def on(self, examples: Examples) -> Comparison:
         """A comparison on other examples, with the model in its present state."""
@@ -88,34 +91,27 @@ class Comparison:
         other._take(examples)
         return other
 
-    def _take(self, examples: Examples, twice: bool = False) -> bool:
-        """Take these examples, and clips that suit the lengths of their gradients. Returns whether the gradients are
-        others with other random numbers, if they are computed `twice`."""
+    def _take(self, examples: Examples) -> None:
+        """Take these examples, and clips that suit the lengths of their gradients."""
         self.examples = examples
         self._kept: list[dict[str, Tensor]] = []
         found: list[list[Lengths]] = [[] for _ in self._given]
-        others = self._gradients(seed=1) if twice else itertools.repeat(None)
-        differ, kept = False, []
-        for block, other in zip(self._gradients(), others, strict=False):
+        keep = 8 * UNITS * _numbers(self.model) <= _KEPT_MEMORY
+        for block in self._computed():
             for lengths, clip in zip(found, self._given, strict=True):
                 lengths += Lengths.of_each(block, clip)
-            differ |= other is not None and _differ(block, other)
-            kept += [block] if self._keeps else []
-        self._kept = kept
+            if keep:
+                self._kept.append(block)
         self.clips = tried(self._given, found)
-        return differ
 
-    @property
-    def _keeps(self) -> bool:
-        """Whether there is memory for the gradients of all units."""
-        sizes = [part.numel() * part.element_size() for part in private_parameters(self.model).values()]
-        return UNITS * sum(sizes) <= _KEPT_MEMORY
+    def _changes_with_seed(self) -> bool:
+        """Whether the reference's gradients change with the random numbers."""
+        return any(_differ(*pair) for pair in zip(self._gradients(), self._computed(seed=1), strict=True))
 
     @cached_property
     def cut_to_grid(self) -> float:
         """The most that `exact` may differ from the reference because it rounds gradients to the grid."""
-        numbers = sum(parameter.numel() for parameter in private_parameters(self.model).values())
-        return max(clip.grid / clip.norm for clip in self.clips) * math.sqrt(numbers)
+        return max(clip.grid / clip.norm for clip in self.clips) * math.sqrt(_numbers(self.model))
 
     @cached_property
     def mixing(self) -> UnsupportedModel | None:
@@ -169,58 +165,61 @@ class Comparison:
 
     def distance(self, name: str, cuts: Sequence[tuple[int, ...]] = CUTS) -> Distance:
         """How far the engine's sums are from others, with the examples cut into chunks in several ways."""
-        alone = self.reduced and self.options.engine(name).float_bits is not None
-        found = [self._distance(name, clip, cuts, alone) for clip in self.clips]
-        return Distance(max(one.reference for one in found), max(one.singles for one in found))
+        found = [self._distance(name, clip, cuts) for clip in self.clips]
+        return Distance(*(max(getattr(one, kind) for one in found) for kind in ("reference", "singles", "excess")))
 
-    def _distance(self, name: str, clip: Clip, cuts: Sequence[tuple[int, ...]], alone: bool) -> Distance:
-        """For a large model every sum takes gigabytes, so each is compared as soon as it is there."""
+    def _distance(self, name: str, clip: Clip, cuts: Sequence[tuple[int, ...]]) -> Distance:
+        """`distance` for one clip. A sum takes gigabytes if the model is large, so each is compared at once."""
         wanted = added(reference_sum(block, clip) for block in self._gradients())
-        terms, longer = self._singles(name, clip) if alone else (wanted, 0.0)
+        alone = self.reduced and self.options.engine(name).float_bits is not None
+        terms, excess = self._singles(name, clip) if alone else (wanted, 0.0)
         reference = singles = 0.0
         for cut in cuts:
             found = self._cut(name, clip, cut)
             reference = max(reference, apart(found, wanted, clip))
-            singles = max(singles, apart(found, terms, clip)) if alone else reference
-        return Distance(reference, singles + longer)
+            singles = max(singles, apart(found, terms, clip))
+        return Distance(reference, singles, excess)
 
     def _singles(self, name: str, clip: Clip) -> tuple[dict[str, Tensor], float]:
         """The sum of the engine's sums of one unit each; and by how much the longest of them is longer than it may be,
         relative to the sensitivity."""
+        total: dict[str, Tensor] = {}
         longest = 0.0
-
-        def terms() -> Iterator[dict[str, Tensor]]:
-            nonlocal longest
-            for i in range(UNITS):
-                one = self.sums(name, self.examples.part(i, i + 1), clip)
-                longest = max(longest, length(one))
-                yield one
-
-        return added(terms()), max(0.0, longest / clip.sensitivity - 1)
+        for i in range(UNITS):
+            one = self.sums(name, self.examples.part(i, i + 1), clip)
+            longest = max(longest, length(one))
+            _add(total, one)
+        return total, max(0.0, longest / clip.sensitivity - 1)
 
     def _cut(self, name: str, clip: Clip, cut: tuple[int, ...]) -> dict[str, Tensor]:
         parts = zip(itertools.accumulate(cut), cut, strict=True)
         return added(self.sums(name, self.examples.part(end - size, end), clip) for end, size in parts)
 
-    def _gradients(self, seed: int = 0) -> Iterator[dict[str, Tensor]]:
-        """The gradients of units by the reference, units along axis 0: as many at a time as there is memory for, and
-        computed anew each time unless there is memory for all."""
-        if self._kept and seed == 0:
-            yield from self._kept
-            return
+    def _gradients(self) -> Iterator[dict[str, Tensor]]:
+        """The reference's gradients, kept or computed anew."""
+        return iter(self._kept) if self._kept else self._computed()
+
+    def _computed(self, seed: int = 0) -> Iterator[dict[str, Tensor]]:
+        """The gradients of units by the reference, units along axis 0, as many at a time as there is memory for. Each
+        such block has random numbers of its own."""
         size = min(UNITS, gradient_rows(self.model))
         for start in range(0, UNITS, size):
-            one = self.examples.part(start, min(start + size, UNITS))
-            seed_torch(seed)
-            with self.options.precision(one.inputs.device):
-                block = unit_gradients(self.model, self.criterion, one.inputs, one.targets, one.units)
-            yield block
+            yield self._block(self.examples.part(start, min(start + size, UNITS)), 2 * start + seed)
+
+    def _block(self, examples: Examples, seed: int) -> dict[str, Tensor]:
+        seed_torch(seed)
+        with self.options.precision(examples.inputs.device):
+            return unit_gradients(self.model, self.criterion, examples.inputs, examples.targets, examples.units)
+
+
+def _numbers(model: nn.Module) -> int:
+    """How many numbers a gradient has."""
+    return sum(parameter.numel() for parameter in private_parameters(model).values())
 
 
 def gradient_rows(model: nn.Module) -> int:
     """How many gradients, in double precision, fit into the memory for per-example gradients: one at least."""
-    numbers = sum(parameter.numel() for parameter in private_parameters(model).values())
-    return int(min(256, max(1, _GRADIENT_MEMORY // (8 * numbers))))
+    return int(min(256, max(1, _GRADIENT_MEMORY // (8 * _numbers(model)))))
 
 
 def _differ(ones: dict[str, Tensor], others: dict[str, Tensor]) -> bool:
@@ -242,9 +241,17 @@ def added(parts: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
     """The sum of sums, in double precision."""
     total: dict[str, Tensor] = {}
     for part in parts:
-        for name, tensor in part.items():
-            total[name] = total[name].add_(tensor) if name in total else tensor.to(torch.float64, copy=True)
+        _add(total, part)
     return total
+
+
+def _add(total: dict[str, Tensor], part: dict[str, Tensor]) -> None:
+    """Add a part to a total, which begins empty."""
+    for name, tensor in part.items():
+        if name in total:
+            total[name].add_(tensor)
+        else:
+            total[name] = tensor.to(torch.float64, copy=True)
 
 
 def length(sums: dict[str, Tensor]) -> float:

@@ -100,6 +100,7 @@ def _is_computed_with(stage: Comparison) -> bool:
 def _on_other_rows(stage: Comparison, name: str, rows: Callable[[], Examples]) -> float | None:
     """The slack measured on other rows; None if the model cannot take them."""
     try:
-        return stage.on(rows()).distance(name, CUTS[-1:]).singles
+        found = stage.on(rows()).distance(name, CUTS[-1:])
     except _CANNOT:
         return None
+    return found.singles + found.excess

@@ -96,7 +96,8 @@ def _moves(found: list[Tensor]) -> bool:
 
 
 def _differ(first: list[Tensor], again: list[Tensor]) -> bool:
-    return any(one.shape != other.shape or moved(one, other) for one, other in zip(first, again, strict=True))
+    pairs = zip(first, again, strict=False)
+    return len(first) != len(again) or any(one.shape != other.shape or moved(one, other) for one, other in pairs)
 
 
 def _times(part: Tensor, factor: float) -> Tensor:
