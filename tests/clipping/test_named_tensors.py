@@ -36,6 +36,13 @@ class Renamed(nn.Linear):
             yield f"own_{name}", one
 
 
+class Lonely(nn.Sequential):
+    """A module that hides what is inside it."""
+
+    def named_modules(self, memo: Any = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[Any]:
+        yield prefix, self
+
+
 CHANGES: dict[str, Callable[[Any], object]] = {
     "nothing": lambda one: None,
     "new module": lambda one: one.inner.append(nn.Linear(3, 1)),
@@ -43,6 +50,15 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "another parameter": lambda one: setattr(one.first, "weight", nn.Parameter(torch.zeros(3, 2))),
     "untied": lambda one: setattr(one, "tied", nn.Parameter(torch.zeros(3, 3))),
     "no parameter": lambda one: setattr(one.first, "bias", None),
+    "parameter of a later module is a buffer": lambda one: one.first.register_buffer("table", one.norm.weight),
+    "parameter of a former module is a buffer": lambda one: one.norm.register_buffer("table", one.first.weight),
+    "module with a walk of its own": lambda one: one.inner.append(Lonely(nn.Linear(3, 1), nn.BatchNorm1d(1))),
+    "walk of an object inside": lambda one: setattr(one.inner, "named_modules", lambda *given: iter([])),
+    "walk of the object": lambda one: setattr(one, "named_modules", lambda *given, **named: iter([("own", one.norm)])),
+    "names of the object": lambda one: setattr(
+        one, "named_parameters", lambda *given, **named: iter([("own", one.first.weight)])
+    ),
+    "buffers of the object": lambda one: setattr(one, "named_buffers", lambda *given, **named: iter([])),
     "new buffer": lambda one: one.inner.register_buffer("more", torch.zeros(1)),
     "module removed": lambda one: one.__delattr__("norm"),
     "frozen": lambda one: one.first.weight.requires_grad_(False),

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from discreet.clipping import ENGINES, Clip, Group
 from discreet.clipping.engines import small_gradients
 from discreet.clipping.engines.bookkeeping import clipped_sums
-from discreet.clipping.rules import base
+from discreet.clipping.rules import base, linear
 from discreet.clipping.rules.products import stack
 from discreet.clipping.units import Units
 
@@ -101,7 +101,7 @@ def test_norms_do_not_depend_on_the_layers_beside(rows: int) -> None:
     torch.manual_seed(1)
     for shape in ((3, 5), (3, 11), (40, 3), (16, 160)):
         layers = [torch.randn(rows, *shape) * 10.0**i for i in range(-2, 3)]
-        together = stack.Stack(layers).squares()
+        together = stack.Stack(layers, [0] * len(layers)).squares()
         for layer, found in zip(layers, together, strict=True):
             assert torch.equal(found, base.squared_norms(layer))
 
@@ -121,9 +121,57 @@ def test_large_gradients_are_not_copied(stacks: list[torch.Size], monkeypatch: p
     assert not stacks
 
 
+@pytest.mark.parametrize("most", [0, ROWS * RANK * WIDTH * 4 - 1, ROWS * RANK * WIDTH * 4])
+def test_gradients_are_formed_once_whatever_their_size(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    formed: list[torch.Size] = []
+    plain = linear.products
+
+    def products(one: Tensor, other: Tensor) -> Tensor:
+        found = plain(one, other)
+        formed.append(found.shape)
+        return found
+
+    monkeypatch.setattr(linear, "products", products)
+    monkeypatch.setattr(small_gradients, "SMALL", most)
+    clipped_sums(*given(), Clip(NORM, 2.0**-30))
+    assert sorted(formed) == [(ROWS, RANK, WIDTH)] * LAYERS + [(ROWS, WIDTH, RANK)] * LAYERS
+
+
+HALVES = tuple(
+    Group(NORM * (half + 1), frozenset(f"{i}.{name}.weight" for i in range(half, LAYERS, 2) for name in ("down", "up")))
+    for half in range(2)
+)
+
+
+@pytest.mark.parametrize(
+    ("clip", "layers"),
+    [
+        (Clip(NORM, 2.0**-30), [LAYERS]),
+        (Clip.grouped(APART, 2.0**-30), [1] * LAYERS),
+        (Clip.grouped((*HALVES, APART[-1]), 2.0**-30), [LAYERS // 2] * 2),
+    ],
+    ids=["all together", "groups of their own", "two groups"],
+)
+def test_every_layer_is_summed_once(clip: Clip, layers: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those with the same weights are summed in one call."""
+    summed: list[torch.Size] = []
+    plain = stack.weighted_sum
+
+    def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:
+        summed.append(rows.shape)
+        return plain(weights, rows)
+
+    monkeypatch.setattr(stack, "weighted_sum", weighted_sum)
+    found = clipped_sums(*given(), clip)
+    shapes = ((RANK, WIDTH), (WIDTH, RANK))
+    assert sorted(summed) == sorted((ROWS, count, *shape) for shape in shapes for count in layers)
+    for name, part in apart(monkeypatch, clip).items():
+        torch.testing.assert_close(found[name], part)
+
+
 def test_weights_of_other_rows_are_not_taken_for_those_before() -> None:
     rows = [torch.randn(ROWS, 2, 3) for _ in range(2)]
-    one, weights = stack.Stack(rows), torch.rand(ROWS, dtype=torch.float64)
+    one, weights = stack.Stack(rows, [0, 0]), torch.rand(ROWS, dtype=torch.float64)
     for factor in (weights, weights * 2, weights):
         for place, layer in enumerate(rows):
             wanted = torch.einsum("i,ijk->jk", factor, layer.double())

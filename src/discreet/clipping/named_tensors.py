@@ -7,6 +7,9 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 _WALKS = ("named_parameters", "named_buffers", "named_modules", "_named_members")
+"""What torch's walks call of the model. Of the modules inside it they call `named_modules` alone."""
+
+_TORCHS_OWN = nn.Module.named_modules
 
 
 class Named(NamedTuple):
@@ -16,26 +19,39 @@ class Named(NamedTuple):
     buffers: dict[str, Tensor]
 
 
+class _Known(NamedTuple):
+    """The ids of what was found. A tensor may be both a parameter and a buffer."""
+
+    modules: set[int]
+    parameters: set[int]
+    buffers: set[int]
+
+
 def named_tensors(model: nn.Module) -> Named:
-    """All parameters and buffers. Torch's own walks, generators within generators, take several times as long for a
-    model of many modules; they are taken where a type of model has walks of its own."""
-    if any(getattr(type(model), walk) is not getattr(nn.Module, walk) for walk in _WALKS):
-        return Named(dict(model.named_parameters()), dict(model.named_buffers()))
+    """All parameters and buffers. Torch's own walks, generators within generators, take longer for a model of many
+    modules; they are taken where the model, or a module inside, has walks of its own."""
     found = Named({}, {})
-    _visit("", model, found, {id(model)})
-    return found
+    its_own = any(walk in vars(model) or getattr(type(model), walk) is not getattr(nn.Module, walk) for walk in _WALKS)
+    if not its_own and _visit("", model, found, _Known({id(model)}, set(), set())):
+        return found
+    return Named(dict(model.named_parameters()), dict(model.named_buffers()))
 
 
-def _visit(prefix: str, module: nn.Module, found: Named, known: set[int]) -> None:
+def _visit(prefix: str, module: nn.Module, found: Named, known: _Known) -> bool:
+    """Whether all modules have torch's own walk; else not all was found."""
+    if "named_modules" in module.__dict__ or type(module).named_modules is not _TORCHS_OWN:
+        return False
     for name, one in module._parameters.items():
-        if one is not None and id(one) not in known:
-            known.add(id(one))
+        if one is not None and id(one) not in known.parameters:
+            known.parameters.add(id(one))
             found.parameters[prefix + name] = one
     for name, buffer in module._buffers.items():
-        if buffer is not None and id(buffer) not in known:
-            known.add(id(buffer))
+        if buffer is not None and id(buffer) not in known.buffers:
+            known.buffers.add(id(buffer))
             found.buffers[prefix + name] = buffer
     for name, child in module._modules.items():
-        if child is not None and id(child) not in known:
-            known.add(id(child))
-            _visit(f"{prefix}{name}.", child, found, known)
+        if child is not None and id(child) not in known.modules:
+            known.modules.add(id(child))
+            if not _visit(f"{prefix}{name}.", child, found, known):
+                return False
+    return True

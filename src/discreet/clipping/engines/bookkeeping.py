@@ -88,7 +88,7 @@ def sums_to_form(
     device = inputs.device.type
     shares: dict[str, list[Share]] = {}
     squares: dict[str, Tensor] = {}
-    small = SmallGradients()
+    small = SmallGradients(clip)
     at_once: set[str] = set()  # names whose sum needs weights: a module runs again, or a tensor is a part of a weight
     names = {id(parameter): name for name, parameter in parameters.items()}
 

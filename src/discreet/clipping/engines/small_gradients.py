@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from discreet.clipping.clip import Clip
 from discreet.clipping.rules import Rule, base
 from discreet.clipping.rules.numbers import squared_norms
 from discreet.clipping.rules.products.stack import Stack
@@ -19,26 +20,30 @@ SMALL = 2**20
 
 
 class _Kept(NamedTuple):
-    """The gradients of all examples for the parameter `name`, which a rule keeps."""
+    """The gradients of all examples for the parameter `name`, which a rule keeps. `group`: the place of the group of
+    the clip that the parameter belongs to."""
 
     name: str
     rule: Rule
     rows: Tensor
+    group: int
 
 
 class SmallGradients:
     """Gradients that are small, kept by their rules, and still to be measured."""
 
-    def __init__(self) -> None:
+    def __init__(self, clip: Clip) -> None:
         self._alike: dict[tuple[torch.Size, torch.dtype, torch.device], list[_Kept]] = {}
+        self._groups = {name: place for place, group in enumerate(clip.groups) for name in group.names}
 
     def take(self, name: str, rule: Rule, local: str) -> bool:
         """Whether the gradients for the parameter `name`, which the rule's module calls `local`, are small and kept.
         Then `measured` has their norms."""
-        rows = rule.kept_rows(local)
-        if rows is None or rows.nbytes > SMALL:
+        rows = rule.form_rows(local, SMALL)
+        if rows is None:
             return False
-        self._alike.setdefault((rows.shape, rows.dtype, rows.device), []).append(_Kept(name, rule, rows))
+        kept = _Kept(name, rule, rows, self._groups.get(name, 0))
+        self._alike.setdefault((rows.shape, rows.dtype, rows.device), []).append(kept)
         return True
 
     def measured(self) -> dict[str, Tensor]:
@@ -47,6 +52,7 @@ class SmallGradients:
         squares: dict[str, Tensor] = {}
         while self._alike:
             _, alike = self._alike.popitem()
+            alike.sort(key=lambda one: one.group)  # those with the same weights lie side by side
             most = max(1, base.BUDGET // max(1, alike[0].rows.nbytes))
             for some in (alike[first : first + most] for first in range(0, len(alike), most)):
                 squares |= _stacked(some) if len(some) > 1 else {some[0].name: squared_norms(some[0].rows)}
@@ -54,7 +60,7 @@ class SmallGradients:
 
 
 def _stacked(alike: list[_Kept]) -> dict[str, Tensor]:
-    stack = Stack([one.rows for one in alike])
+    stack = Stack([one.rows for one in alike], [one.group for one in alike])
     for place, one in enumerate(alike):
         one.rule.lie_in(stack, place)
     return {one.name: lengths for one, lengths in zip(alike, stack.squares(), strict=True)}

@@ -81,13 +81,13 @@ class Rule(ABC):
     def squares(self, name: str) -> Tensor:
         """The squared L2 norm of each example's gradient for parameter `name`: float64, shape (batch,)."""
 
-    def kept_rows(self, name: str) -> Tensor | None:
-        """The gradients of all examples, shape (batch, ...), if the rule keeps them for `total`; else None. Their norms
-        are those of `squares`."""
+    def form_rows(self, name: str, most: int | None = None) -> Tensor | None:
+        """Form the gradients of all examples, shape (batch, ...), if the rule keeps them for `total` and they take at
+        most `most` bytes; else None, and nothing is formed. Their norms are those of `squares`."""
         return None
 
     def lie_in(self, stack: Stack, place: int) -> None:
-        """Use what lies in a stack in the place of what `kept_rows` returned."""
+        """Use what lies in a stack in the place of what `form_rows` returned."""
         raise NotImplementedError
 
     def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:

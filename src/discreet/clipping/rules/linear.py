@@ -91,7 +91,7 @@ class LinearRule(Rule):
         return self
 
     def squares(self, name: str) -> Tensor:
-        kept = self.kept_rows(name)
+        kept = self.form_rows(name)
         if kept is not None:
             return squared_norms(kept)
         a, g = self._positions()
@@ -103,13 +103,16 @@ class LinearRule(Rule):
             return self._in_blocks(a, g, a.shape[2] * g.shape[2], _from_products)
         return self._in_blocks(a, g, 2 * a.shape[1] ** 2, gram_and_rounding)
 
-    def kept_rows(self, name: str) -> Tensor | None:
+    def form_rows(self, name: str, most: int | None = None) -> Tensor | None:
         a, g = self._positions()
         positions, size = a.shape[1], a.shape[2] * g.shape[2]
         if name == "bias" or positions == 1 or _by_gram(positions, size, a.shape[2] + g.shape[2]):
             return None
+        needed = self.examples * size * _bytes(a)
+        if most is not None and needed > most:
+            return None
         self._formed = True
-        if self.examples * size * _bytes(a) <= base.BUDGET:
+        if needed <= base.BUDGET:
             self._products = products(g.transpose(1, 2), a)
         return self._products
 
