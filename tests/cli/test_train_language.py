@@ -274,7 +274,10 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         ("has no column 'words'", ["reviews.csv", "--text", "words", *unit, *model, *BUDGET, *FEW]),
         ("row 1 of holes.jsonl has no 'review'", ["holes.jsonl", *text, *unit, *model, *BUDGET, *FEW]),
         ("line 2 of broken.jsonl is not JSON", ["broken.jsonl", *text, *unit, *model, *BUDGET, *FEW]),
-        ("must be one of .jsonl", ["reviews.txt", *text, *unit, *model, *BUDGET, *FEW]),
+        (
+            '.pq, as a row is what is protected; of a file of plain text make one with a line {"text": "..."}',
+            ["reviews.txt", *text, *unit, *model, *BUDGET, *FEW],
+        ),
         (
             "declare the classes",
             ["reviews.csv", *text, *unit, *model, *BUDGET, "--task", "classification", "--target", "kind"],

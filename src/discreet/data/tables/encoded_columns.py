@@ -19,6 +19,8 @@ from discreet.data.tables.words import numbered
 _NONE = -1.0
 """The encoding of a missing number."""
 
+_ABSENT = "the value is missing; missing: drop, in the schema, leaves such rows out"
+
 _REACH = 2.5
 """A predicted number's encoding is 1 at this multiple of its spread; nearly all values are within."""
 
@@ -53,7 +55,7 @@ def places(
         _leave_out(outside & kept, rule, kept, f"{{}} is outside of {low:g} to {high:g}", values, faults)
     absent = column.missing or ("refuse" if predicted else "flag")
     if absent != "flag":
-        _leave_out(missing & sound & kept, absent, kept, "the value is missing", values, faults)
+        _leave_out(missing & sound & kept, absent, kept, _ABSENT, values, faults)
     clipped = np.clip(found, low, high)
     if predicted and (scale := _target_scale(column, bounds)) is not None:
         return (clipped - scale[0]) / scale[1], faults
@@ -101,7 +103,7 @@ def numbers_of(
     if absent == "flag":
         found[missing] = size - 1
     else:
-        _leave_out(missing & kept, absent, kept, "the value is missing", values, faults)
+        _leave_out(missing & kept, absent, kept, _ABSENT, values, faults)
     numbers = found.astype(np.float64)
     return (numbers if predicted else (numbers + 0.5) / size), faults
 

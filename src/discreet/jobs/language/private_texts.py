@@ -28,7 +28,10 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
     """
     kind = _KINDS.get(path.suffix.lower())
     if kind is None:
-        raise InputError(f"{path} must be one of {', '.join(_KINDS)}")
+        raise InputError(
+            f"{path} must be one of {', '.join(_KINDS)}, as a row is what is protected; of a file of plain text make "
+            'one with a line {"text": "..."} for each of its texts'
+        )
     refuse_special(path)
     readers = {"json": _of_json, "csv": _of_csv, "parquet": _of_parquet}
     rows = []
