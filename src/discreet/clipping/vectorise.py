@@ -12,8 +12,6 @@ from torch._library import custom_ops
 from torch.autograd import Function
 from torch.func import vmap
 
-_ADVICE = "There is a performance drop"
-
 
 def own_rule() -> str | None:
     """The name of a `torch.autograd.Function` or custom operator whose vmap rule is not torch's, if this process has
@@ -35,16 +33,9 @@ def vectorised_call(function: Callable[..., Any], in_dims: tuple[int | None, ...
     """
     if (name := own_rule()) is not None:
         raise RuntimeError(f"{name} has a vmap rule of its own, which may not keep examples apart")
-    _without_advice()
-    with _no_fast_path():
+    with warnings.catch_warnings(), _no_fast_path():
+        warnings.filterwarnings("ignore", "There is a performance drop")
         return vmap(function, in_dims=in_dims, randomness="different")(*args)
-
-
-def _without_advice() -> None:
-    """Silence vmap's advice on speed, once for the process: filters that are put back after each call would make Python
-    show all other warnings again, those of a loss for every chunk."""
-    if not any(one[0] == "ignore" and getattr(one[1], "pattern", None) == _ADVICE for one in warnings.filters):
-        warnings.filterwarnings("ignore", _ADVICE)
 
 
 @contextmanager

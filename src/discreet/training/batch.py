@@ -16,7 +16,7 @@ from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import ClippedSum
 from discreet.data import PrivateData
 from discreet.training.augmented_views import views_of
-from discreet.training.guard import mode_of
+from discreet.training.guard import mode_of, unheard
 from discreet.training.individual_filter import IndividualFilter
 from discreet.training.unit_failures import FailureProbe
 
@@ -169,7 +169,8 @@ class Batch:
                 "of the step; a unit may be in any chunk, so all are computed alike"
             )
         self.mode = mode
-        sums = self._run.engine.clipped_sum(self._run.model, criterion, *chunk, self._clip, self._units)
+        with unheard():
+            sums = self._run.engine.clipped_sum(self._run.model, criterion, *chunk, self._clip, self._units)
         if self._run.filter is None or self._run.filter.admits(sums, self._clip):
             self._sum.add(sums)
         self.added += self._size

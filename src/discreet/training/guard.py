@@ -1,10 +1,12 @@
-"""Guards of a model in training: no change without a release, and no randomness without a seed."""
+"""Guards of a model in training: no change without a release, no randomness without a seed, and no warning that tells
+what private rows did."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import random
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -48,6 +50,7 @@ class Guard:
         self._frozen = frozen_norms(model)
         private, self._private, self._other = self._look()
         self._values = {name: one.detach().clone() for name, one in private.items()}
+        self._finite: bool | None = None
 
     def note(self) -> None:
         """Remember the private parameters as the result of the last release.
@@ -55,6 +58,7 @@ class Guard:
         A change of anything else stays visible to `check`, because an optimizer may have been given further parameters.
         """
         private, self._private, _ = self._look()
+        self._finite = None
         for name, parameter in private.items():
             self._values[name] = _kept(parameter.detach(), self._values.get(name))
 
@@ -82,7 +86,9 @@ class Guard:
     @property
     def finite(self) -> bool:
         """Whether every private parameter was a finite number after the last release."""
-        return all(bool(torch.isfinite(one).all()) for one in self._values.values())
+        if self._finite is None:
+            self._finite = all(_is_finite(one) for one in self._values.values())
+        return self._finite
 
     def check_values(self) -> None:
         """Refuse private parameters that differ in any bit from the result of the last release."""
@@ -117,6 +123,15 @@ def mode_of(model: nn.Module, *, bits: bool) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
+def has_finite_weights(model: nn.Module) -> bool:
+    """Whether all weights of a model are finite numbers."""
+    return all(_is_finite(one.detach()) for one in model.parameters())
+
+
+def _is_finite(values: Tensor) -> bool:
+    return not values.numel() or bool(torch.isfinite(torch.stack(values.aminmax())).all())
+
+
 def _kept(value: Tensor, kept: Tensor | None) -> Tensor:
     """A copy of `value`, in the memory of `kept` if its shape fits."""
     if kept is None or (kept.shape, kept.dtype, kept.device) != (value.shape, value.dtype, value.device):
@@ -137,6 +152,15 @@ def seeded(words: Substream) -> Iterator[None]:
     """Inside the context torch's generator is seeded with the next of these secret words; afterwards it is restored."""
     with torch.random.fork_rng():
         seed_torch(int(words.words(1)[0]) >> 1)
+        yield
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Inside, where a model meets private rows, no warning is shown: torch's name shapes, and so how many units were
+    drawn, and those of a loss may name its value. The same code warns before a run, on random rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         yield
 
 

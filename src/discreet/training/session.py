@@ -19,7 +19,7 @@ from discreet.training.charged import Charged
 from discreet.training.control.controller import Metrics, Progress, control_of
 from discreet.training.control.odometer_monitor import OdometerMonitor
 from discreet.training.control.step_size_search import Search
-from discreet.training.guard import model_randomness
+from discreet.training.guard import has_finite_weights, model_randomness, unheard
 from discreet.training.private_metrics.counts import planned_count
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.run.charges import Charges
@@ -102,14 +102,15 @@ class Session:
         """`PrivacyViolation` if anything but a release has changed the model since the last one."""
         self._run.guard.check()
 
-    def check_result(self) -> None:
-        """The same before the result is taken, and `InputError` if the model has diverged."""
+    def check_result(self, average: nn.Module | None = None) -> None:
+        """The same before the result is taken, and `InputError` if the model has diverged, or the average that is
+        published in its place."""
         self.check()
-        if not self._run.guard.finite:
+        if not (self._run.guard.finite if average is None else has_finite_weights(average)):
             raise InputError(
                 f"the weights are NaN or infinite after {self.position} of {self._run.plan.charges} charged steps, so "
-                "there is no model to publish; lower the learning rate, or begin from smaller weights. What was "
-                "charged stays charged; no further step was"
+                "there is no model to publish, and nothing to go on from; in a new run, lower the learning rate, or "
+                "begin from smaller weights. What was charged stays charged; no further step was charged"
             )
 
     def note(self) -> None:
@@ -168,7 +169,7 @@ class Session:
             return
         progress, receipt = self.control.progress, self._charged.next()
         assert progress is not None
-        with model_randomness(self._run.stream, receipt.position):
+        with unheard(), model_randomness(self._run.stream, receipt.position):
             chosen = self._search.choose(progress.phases, receipt, self._run.stream)
         self.check()
         self._search.move(chosen)
@@ -184,7 +185,7 @@ class Session:
     def _take(self, receipt: Receipt, metric: Metric | None) -> float:
         """The metric, or the count of correct predictions, that `receipt` paid for."""
         self.check()
-        with model_randomness(self._run.stream, receipt.position):
+        with unheard(), model_randomness(self._run.stream, receipt.position):
             value = self._count(receipt) if metric is None else self._metrics.buy(metric, receipt, self._run.stream)
         self.check()
         return value

@@ -263,7 +263,7 @@ class Training:
     def result(self, session: Session) -> Trained:
         """The trained model of a session, for `publish`, even before its last step; refused if anything but releases
         changed it."""
-        self.team.together("the result", session.check_result)
+        self.team.together("the result", lambda: session.check_result(self.watch.average))
         self._shared_out.end()
         self.team.together("the result", lambda: check_unchanged(self.model, *self._checked.declared))
         entries = record_for_all(self.team, session.ledger.where, session.run, session.position)

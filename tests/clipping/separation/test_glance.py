@@ -69,6 +69,11 @@ CHANGES: dict[str, Callable[[nn.Sequential], object]] = {
     "another in a list": lambda one: one[3].active.__setitem__(0, "other"),
     "inner table": lambda one: one[3].nested["given"].update(device=torch.device("meta")),
     "inner list": lambda one: one[3].nested["given"]["layers"][1].append(4),
+    "offset in memory": lambda one: setattr(one[2][1].bias, "data", torch.zeros(3)[1:]),
+    "larger memory": lambda one: one[2][1].bias.untyped_storage().resize_(64),
+    "shared memory": lambda one: setattr(one[2][0].bias, "data", one[2][0].weight.data),
+    "strides": lambda one: setattr(one[2][1].weight, "data", torch.zeros(4, 2).T),
+    "attribute of a table of hooks": lambda one: setattr(one[1]._forward_hooks, "rows", 1),
     "a tensor in a table": lambda one: one[3].ranks.update(default=torch.zeros(2)),
     "an equal table": lambda one: setattr(one[2], "_modules", OrderedDict(a=nn.ReLU())),
 }
@@ -124,6 +129,8 @@ KEPT: dict[str, tuple[object, Callable[[Any], object]]] = {
     "object in a list": ([Box(1)], lambda one: setattr(one[0], "held", 2)),
     "object in a table in a tuple": (({"a": Box(1)},), lambda one: setattr(one[0]["a"], "held", 2)),
     "iterator": (iter([1, 2]), next),
+    "loss of torch in a list": ([nn.CrossEntropyLoss()], lambda one: setattr(one[0], "rows", 1)),
+    "kind of a loss in a table": ({"a": nn.MSELoss()}, lambda one: setattr(one["a"], "__class__", nn.L1Loss)),
 }
 
 
@@ -171,4 +178,22 @@ def test_a_container_that_holds_itself_is_looked_at_once() -> None:
     assert memory.is_kept(one, loss)
     assert memory.is_kept(one, loss)
     held[0] = 2
+    assert not memory.is_kept(one, loss)
+
+
+def test_attributes_of_an_empty_ordered_table_in_another_are_seen() -> None:
+    one, loss = model(), nn.CrossEntropyLoss()
+    one[1].held = {"a": OrderedDict()}
+    memory = Memory(one, loss)
+    assert memory.is_kept(one, loss)
+    assert memory.is_kept(one, loss)
+    one[1].held["a"].rows = 1
+    assert not memory.is_kept(one, loss)
+
+
+@pytest.mark.parametrize("name", ["attribute of a table of hooks", "offset in memory", "shared memory", "strides"])
+def test_a_change_before_the_first_glance_is_seen_by_the_walk(name: str) -> None:
+    one, loss = model(), nn.CrossEntropyLoss()
+    memory = Memory(one, loss)
+    CHANGES[name](one)
     assert not memory.is_kept(one, loss)

@@ -31,10 +31,11 @@ class Glance:
         self._tables: list[Any] = []  # dictionaries, modules' own among them, and lists, as all modules hold them
         self._lists: list[list[Any]] = []
         self._empty: list[Any] = []  # containers without anything in them, such as those of hooks
-        self._parameters: list[tuple[Tensor, type, bool, tuple[int, ...] | None]] = []
+        self._parameters: list[Tensor] = []
         odd = [one for module in self._modules for one in self._odd_in(module)]
         self.rest = (*odd, *(one for one in others if not holds_nothing(one)))
         self._sizes, self._objects = self._now()
+        self._facts = _facts(self._parameters)
 
     def _odd_in(self, module: nn.Module) -> list[object]:
         """What a module holds that may change and be the same object; all else is noted."""
@@ -45,7 +46,7 @@ class Glance:
         slots = copyreg._slotnames(type(module))  # type: ignore[attr-defined]
         if slots or is_more(type(module)) or not all(map(_is_bare, parameters)):
             return [module]
-        self._parameters += [(one, type(one), one.requires_grad, strides_of(one)) for one in parameters]
+        self._parameters += parameters
         return [*self._odd_among([one for one in held.values() if one is not own[0] and one is not own[1]], set())]
 
     def _odd_among(self, values: Iterable[Any], known: set[int]) -> Iterator[object]:
@@ -54,7 +55,7 @@ class Glance:
             if kind in self._plain or id(value) in known:
                 continue
             known.add(id(value))
-            if kind in (dict, OrderedDict, set, list) and not value:
+            if kind in (dict, OrderedDict, set, list) and not is_more_than_empty(value):
                 self._empty.append(value)
             elif kind is dict:
                 self._tables.append(value)
@@ -82,11 +83,9 @@ class Glance:
             and all(holds_nothing(one) or any(one is other for other in self.rest) for one in others)
             and sizes == self._sizes
             and all(map(_same, objects, self._objects))
-            and not any(self._empty)
-            and all(
-                type(one) is kind and one.requires_grad is needed and strides_of(one) == strides and _is_bare(one)
-                for one, kind, needed, strides in self._parameters
-            )
+            and not any(map(is_more_than_empty, self._empty))
+            and all(map(_is_bare, self._parameters))
+            and _facts(self._parameters) == self._facts
         )
 
 
@@ -95,9 +94,9 @@ def hooks_of(tensor: Tensor) -> tuple[object, object]:
     return tensor._backward_hooks, tensor._post_accumulate_grad_hooks
 
 
-def strides_of(tensor: Tensor) -> tuple[int, ...] | None:
-    """The strides of a tensor; None if it is not an array in memory."""
-    return tensor.stride() if tensor.layout == torch.strided else None
+def is_more_than_empty(container: Any) -> bool:
+    """Whether a container has something in it, or attributes, as an ordered dictionary may have."""
+    return bool(container) or (type(container) is OrderedDict and bool(vars(container)))
 
 
 def is_more(kind: type[nn.Module]) -> bool:
@@ -106,9 +105,22 @@ def is_more(kind: type[nn.Module]) -> bool:
 
 
 def _is_bare(parameter: Tensor) -> bool:
-    """Whether a parameter has no gradient, no attributes and no hooks."""
+    """Whether a parameter is an array in memory, and has no gradient, no attributes and no hooks."""
     own, later = hooks_of(parameter)
-    return parameter.grad is None and not parameter.__dict__ and not own and not later
+    bare = parameter.grad is None and not parameter.__dict__ and not own and not later
+    return bare and parameter.layout is torch.strided
+
+
+def _facts(parameters: list[Tensor]) -> list[tuple[object, ...]]:
+    """What may change of a parameter beside its numbers: its type, and how it lies in memory, which is told by the
+    first parameter that lies there."""
+    first: dict[int, int] = {}
+    found: list[tuple[object, ...]] = []
+    for place, one in enumerate(parameters):
+        memory = one.untyped_storage()
+        where = first.setdefault(memory.data_ptr(), place), memory.nbytes(), one.storage_offset(), one.stride()
+        found.append((type(one), one.requires_grad, one.shape, one.dtype, *where))
+    return found
 
 
 def _same(now: Collection[object], before: Collection[object]) -> bool:

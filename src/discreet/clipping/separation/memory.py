@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.losses import holds_nothing, is_of_torch
-from discreet.clipping.separation.glance import Glance, hooks_of, is_more
+from discreet.clipping.separation.glance import Glance, hooks_of, is_more, is_more_than_empty
 
 _PLAIN = frozenset({int, str, bytes, bool, type(None), type(...), type(NotImplemented)})
 
@@ -39,9 +39,7 @@ _OF_TORCH = frozenset(
 )
 """Attributes of modules that other code here reads, or that carry no information."""
 
-_FEW = 4096
-
-_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_FEW, _WORDS = 4096, {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class Memory:
@@ -59,13 +57,13 @@ class Memory:
         self._glance: Glance | None = None
         self._rest: list[Any] = []  # found in what a glance leaves out
         self._parameters = {id(one): one for one in model.parameters()} if isinstance(model, nn.Module) else {}
-        self._found = self._copied(model, *others)
+        self._found = self._copied(model, *_holding(others))
 
     def is_kept(self, model: object, *others: object) -> bool:
         """Whether the objects still hold the same."""
         if self._glance is not None and model is self._model and self._glance.is_kept(*others):
             return self._holds(self._rest, *self._glance.rest)
-        kept = self._holds(self._found, model, *others)
+        kept = self._holds(self._found, model, *_holding(others))
         self._again += 1
         if kept and self._again == 1 and isinstance(model, nn.Module):  # next time a glance can tell
             self._glance = Glance(_UNCHANGING, model, *others)
@@ -82,8 +80,7 @@ class Memory:
 
 
 class Kept:
-    """The buffers of a model and the memory of a loss, as they are now. All numbers are compared, since torch's version
-    counters miss writes through `.data`."""
+    """The buffers of a model and the memory of a loss, as they are now, with all numbers, as `.data` is not counted."""
 
     def __init__(self, model: nn.Module, criterion: object) -> None:
         self._memory = Memory(None, dict(model.named_buffers()), criterion)
@@ -105,15 +102,13 @@ def same_values(one: Tensor, other: Tensor) -> bool:
 
 def holds_part_of(model: nn.Module, criterion: object) -> bool:
     """Whether a loss holds the model, or a module or parameter of the model."""
-    if is_of_torch(criterion):
-        return False
     walk = _Walk({})
     walk.into(criterion)
-    return any(id(one) in walk.places for one in (*model.modules(), *model.parameters()))
+    return not is_of_torch(criterion) and any(id(one) in walk.places for one in (*model.modules(), *model.parameters()))
 
 
 class Unknown:
-    """Stands for an object that cannot be read; it equals nothing, not even itself."""
+    """An object that cannot be read, which equals nothing, not even itself."""
 
 
 def same(one: Any, other: Any) -> bool:
@@ -153,9 +148,8 @@ def bits(tensor: Tensor) -> Tensor:
 
 
 def _unwarned(kind: type) -> contextlib.AbstractContextManager[object]:
-    """Silences Python's warning that later versions do not reduce iterators, only for types of itertools: changing the
-    filters makes Python show all other warnings again."""
-    if kind.__module__ != "itertools":
+    """Silences Python's warning that later versions do not reduce iterators of itertools."""
+    if kind.__module__ != "itertools":  # changing the filters makes Python show all other warnings again
         return contextlib.nullcontext()
     return warnings.catch_warnings(action="ignore", category=DeprecationWarning)
 
@@ -165,11 +159,15 @@ def listed(parameters: dict[int, nn.Parameter], objects: tuple[object, ...], ten
     walk = _Walk(parameters, tensors=tensors)
     try:
         for one in objects:
-            if not holds_nothing(one):
-                walk.into(one)
+            walk.into(one)
     except Exception:  # an object may raise any error
         return [Unknown()]
     return walk.found
+
+
+def _holding(objects: tuple[object, ...]) -> list[object]:
+    """Those that are no losses of torch without weights, which hold nothing."""
+    return [one for one in objects if not holds_nothing(one)]
 
 
 class _Walk:
@@ -233,7 +231,7 @@ class _Walk:
                 kind = type(one)
                 if kind in _PLAIN:
                     found += (kind, one)
-                elif (kind is not OrderedDict and kind is not dict) or one:  # most modules have no hooks
+                elif not (kind is OrderedDict or kind is dict) or is_more_than_empty(one):  # most have no hooks
                     into(one)
         self._slots(module)
         if is_more(type(module)):
@@ -253,8 +251,9 @@ class _Walk:
             if tensor.is_leaf:
                 self.into(tensor.grad)  # None unless the model ran its own backward pass
             try:
-                memory = tensor.untyped_storage().data_ptr()
-                self.found += (self._place(memory), tensor.storage_offset(), tensor.stride())
+                memory = tensor.untyped_storage()
+                place = self._place(memory.data_ptr())
+                self.found += (place, memory.nbytes(), tensor.storage_offset(), tensor.stride())
                 if id(tensor) not in self._parameters:
                     writes = 0 if tensor.is_inference() else tensor._version
                     self.found += (writes, tensor.dtype, bits(tensor.detach()))

@@ -13,6 +13,7 @@ from discreet.core.errors import InputError
 from discreet.distributed.team import Team
 from discreet.methods import Averaging, RunningAverage
 from discreet.training.front_end import FrontEnd
+from discreet.training.guard import has_finite_weights
 from discreet.training.public.early_stopping import EarlyStopping, check_early, is_bought
 from discreet.training.public.evaluation import evaluate
 from discreet.training.public.public_copy import PublicCopy
@@ -49,6 +50,11 @@ class Watch:
         self.best: dict[str, Any] | None = None
         self.early: EarlyStopping | None = None
         self._asked = 0
+
+    @property
+    def average(self) -> nn.Module | None:
+        """The average of released iterates, if that is what is published."""
+        return None if self._average is None else self._average.model
 
     @property
     def published(self) -> nn.Module:
@@ -155,7 +161,8 @@ class Watch:
 
     def _keep_if_best(self) -> None:
         assert self.early is not None
-        if self.early.keep_best and self.early.is_best(self._seen):
+        best = self.early.keep_best and self.early.is_best(self._seen)
+        if best and has_finite_weights(self.published):  # one class for all rows may be the best so far
             self.best = {name: tensor.clone() for name, tensor in self.published.state_dict().items()}
 
     def _metrics(self) -> dict[str, float]:

@@ -24,7 +24,7 @@ from discreet.queries.best_trial import uniform_index
 from discreet.queries.draws import check_drawable, draw_trials
 from discreet.randomness import Purpose, Stream, Substream, SystemStream, new_run_key
 from discreet.training.former import with_former
-from discreet.training.guard import generators_put_back
+from discreet.training.guard import generators_put_back, has_finite_weights, unheard
 from discreet.training.preflight.data_check import check_public
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.public.early_stopping import EarlyStopping, check_early, is_bought
@@ -132,6 +132,11 @@ class Tuning:
                 found = self._best(search, run, choices, stop)
             else:
                 found = self._chosen(search, run, choices, stop)
+        if not has_finite_weights(found.model):  # said of the winner alone, which is all that the search releases
+            raise InputError(
+                "the weights of the best trial are NaN or infinite, so there is no model to publish; search among "
+                "lower learning rates. The search stays charged whole"
+            )
         return replace(found, plan=self.plan, entries=entries, secrets=())
 
     def _best(self, search: Search, run: str, choices: Substream, stop: Stop) -> Trained:
@@ -157,7 +162,8 @@ class Tuning:
         for index in range(len(self._candidates)):
             found, asked = self._trial(index, run, index + 1, stop)
             trials.append(found)
-            scores.append(self._judge.score(*asked))
+            with unheard():
+                scores.append(self._judge.score(*asked))
         return trials[self._judge.choose(scores, choices)]
 
     def _charge(self, randomness: str) -> tuple[str, tuple[Entry, ...]]:
@@ -257,11 +263,13 @@ class Tuning:
 
 def score_of(trained: Trained, name: str, early: EarlyStopping | None) -> float:
     """The score of a trial, higher is better: the last value of the metric, or the best value where the best model is
-    kept.
+    kept; less than any other where the weights are not finite.
 
     For a private metric it is the noisy sum, not divided by a noisy number of rows: else the trial with the smallest
     such number would win.
     """
+    if not has_finite_weights(trained.model):
+        return -math.inf
     if is_bought(name):
         metric = next(one for one in trained.plan.metrics if one.name == name)
         sizes = [one.value for one in trained.bought if one.metric == f"{metric.rows}_size"]
