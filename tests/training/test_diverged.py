@@ -112,3 +112,28 @@ def test_a_search_prefers_what_did_not_diverge(tmp_path: Path) -> None:
 def test_a_search_whose_winner_diverged_has_no_result(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="weights of the best trial are NaN or infinite"):
         found(tmp_path / "s", [12, 13])
+
+
+def test_a_frozen_mask_may_hold_infinite_numbers(tmp_path: Path) -> None:
+    class Masked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(3, 2)
+            self.mask = nn.Parameter(torch.tensor([0.0, float("-inf")]), requires_grad=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(x) + self.mask.clamp(min=-1.0)
+
+    facts = {"clip_norm": 1.0, "noise_multiplier": 1.0, "delta": 1e-3}
+    model, others = Masked(), (ROWS[:20].clone() + 1, KINDS[:20].clone())
+    run = Training(
+        Plan.poisson(population=40, batch=10, steps=4, **facts),
+        model,
+        nn.CrossEntropyLoss(),
+        torch.optim.SGD(model.head.parameters(), lr=0.1),
+        (ROWS, KINDS),
+        run=tmp_path / "run",
+        public=PublicData(validation=others),
+        averaging=Averaging(),
+    )
+    assert run.run(progress=False, evaluate_every=2, early=EarlyStopping()).evaluations

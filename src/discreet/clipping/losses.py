@@ -47,7 +47,8 @@ def is_of_torch(criterion: object) -> bool:
 
 def holds_nothing(criterion: object) -> bool:
     """Whether a loss is one of torch.nn, and has no weights of classes, to which somebody might write."""
-    return is_of_torch(criterion) and all(one is None for one in vars(criterion)["_buffers"].values())
+    held = vars(criterion).get("_buffers") if is_of_torch(criterion) else None
+    return held is not None and all(one is None for one in held.values())
 
 
 def summed_loss(criterion: Criterion, output: Any, targets: Tensor) -> Tensor:

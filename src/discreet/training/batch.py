@@ -115,7 +115,8 @@ class Batch:
             if piece.seed is not None:
                 seed_torch(piece.seed)
             seeded = unit_seeds() if self._run.data.runs_code else nullcontext(lambda: None)
-            with seeded as seed:  # rows may seed torch's generator; what the model draws is secret all the same
+            # Rows may seed torch's generator; what the model draws is secret all the same.
+            with unheard(), seeded as seed:
                 inputs, targets = (part.to(device) for part in self._run.data.fetch(piece.rows, each=seed))
                 seed()
                 inputs, targets, self._units = views_of(self._run.data, inputs, targets, piece.units)

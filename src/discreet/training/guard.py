@@ -124,8 +124,9 @@ def mode_of(model: nn.Module, *, bits: bool) -> str:
 
 
 def has_finite_weights(model: nn.Module) -> bool:
-    """Whether all weights of a model are finite numbers."""
-    return all(_is_finite(one.detach()) for one in model.parameters())
+    """Whether all trained weights of a model are finite numbers. Frozen ones are as they were declared: a mask may hold
+    infinite ones."""
+    return all(_is_finite(one.detach()) for one in model.parameters() if one.requires_grad)
 
 
 def _is_finite(values: Tensor) -> bool:

@@ -72,6 +72,7 @@ CHANGES: dict[str, Callable[[nn.Sequential], object]] = {
     "offset in memory": lambda one: setattr(one[2][1].bias, "data", torch.zeros(3)[1:]),
     "larger memory": lambda one: one[2][1].bias.untyped_storage().resize_(64),
     "shared memory": lambda one: setattr(one[2][0].bias, "data", one[2][0].weight.data),
+    "fewer numbers": lambda one: setattr(one[2][1].bias, "data", one[2][1].bias.data[:1]),
     "strides": lambda one: setattr(one[2][1].weight, "data", torch.zeros(4, 2).T),
     "attribute of a table of hooks": lambda one: setattr(one[1]._forward_hooks, "rows", 1),
     "a tensor in a table": lambda one: one[3].ranks.update(default=torch.zeros(2)),
@@ -191,9 +192,31 @@ def test_attributes_of_an_empty_ordered_table_in_another_are_seen() -> None:
     assert not memory.is_kept(one, loss)
 
 
-@pytest.mark.parametrize("name", ["attribute of a table of hooks", "offset in memory", "shared memory", "strides"])
+@pytest.mark.parametrize(
+    "name", ["attribute of a table of hooks", "offset in memory", "shared memory", "fewer numbers", "strides"]
+)
 def test_a_change_before_the_first_glance_is_seen_by_the_walk(name: str) -> None:
     one, loss = model(), nn.CrossEntropyLoss()
     memory = Memory(one, loss)
     CHANGES[name](one)
+    assert not memory.is_kept(one, loss)
+
+
+class Refuses(nn.Parameter):
+    """A parameter that refuses to say where it lies."""
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if "storage" in getattr(function, "__name__", ""):
+            raise RuntimeError("no memory to be seen here")
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+def test_what_cannot_be_looked_at_raises_nothing() -> None:
+    one, loss = model(), nn.CrossEntropyLoss()
+    one[2][1].bias = Refuses(torch.zeros(2))
+    memory = Memory(one, loss)
+    for _ in range(3):
+        memory.is_kept(one, loss)
+    one[1].rows = 1
     assert not memory.is_kept(one, loss)

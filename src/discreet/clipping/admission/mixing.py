@@ -79,7 +79,7 @@ def _sparse_gradients(model: nn.Module, inputs: Tensor) -> tuple[str, ...]:
     """The parameters whose gradients are sparse; none if the backward pass fails."""
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     try:
-        with torch.enable_grad(), warnings.catch_warnings(action="ignore"):  # training shows the warnings
+        with torch.enable_grad(), warnings.catch_warnings(action="ignore"):  # later checks show them
             outputs = [one for one in tree_leaves(model(inputs)) if isinstance(one, Tensor) and one.requires_grad]
             total = torch.stack([output.sum() for output in outputs]).sum()
             gradients = torch.autograd.grad(total, list(trained.values()), allow_unused=True)

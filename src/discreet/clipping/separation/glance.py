@@ -37,6 +37,14 @@ class Glance:
         self._sizes, self._objects = self._now()
         self._facts = _facts(self._parameters)
 
+    @classmethod
+    def of(cls, plain: tuple[type, ...], model: nn.Module, *others: object) -> Glance | None:
+        """A glance, or None where the modules cannot be looked at so."""
+        try:
+            return cls(plain, model, *others)
+        except Exception:  # an object may raise any error
+            return None
+
     def _odd_in(self, module: nn.Module) -> list[object]:
         """What a module holds that may change and be the same object; all else is noted."""
         held = vars(module)
@@ -77,6 +85,12 @@ class Glance:
     def is_kept(self, *others: object) -> bool:
         """Whether the modules certainly hold the same but for what `rest` holds; if not, they may do so all the same.
         `others`: must be the very same objects."""
+        try:
+            return self._holds_the_same(others)
+        except Exception:  # an object may raise any error
+            return False
+
+    def _holds_the_same(self, others: tuple[object, ...]) -> bool:
         sizes, objects = self._now()
         return (
             _same(others, self._others)

@@ -66,8 +66,8 @@ class Memory:
         kept = self._holds(self._found, model, *_holding(others))
         self._again += 1
         if kept and self._again == 1 and isinstance(model, nn.Module):  # next time a glance can tell
-            self._glance = Glance(_UNCHANGING, model, *others)
-            self._rest = self._copied(*self._glance.rest)
+            self._glance = Glance.of(_UNCHANGING, model, *others)
+            self._rest = [] if self._glance is None else self._copied(*self._glance.rest)
         return kept
 
     def _copied(self, *objects: object) -> list[Any]:
@@ -253,7 +253,7 @@ class _Walk:
             try:
                 memory = tensor.untyped_storage()
                 place = self._place(memory.data_ptr())
-                self.found += (place, memory.nbytes(), tensor.storage_offset(), tensor.stride())
+                self.found += (place, memory.nbytes(), tensor.storage_offset(), tensor.shape, tensor.stride())
                 if id(tensor) not in self._parameters:
                     writes = 0 if tensor.is_inference() else tensor._version
                     self.found += (writes, tensor.dtype, bits(tensor.detach()))

@@ -127,7 +127,8 @@ class Tuning:
         randomness = self._start(0)
         run, entries = self._charge(randomness_of(randomness))
         choices = randomness.substream(Purpose.NOISE, 0)
-        with stop_requests() as stop, generators_put_back():
+        # What a trial warns of would be heard once for each, which reveals their secret number.
+        with stop_requests() as stop, generators_put_back(), unheard():
             if isinstance(search, Search):
                 found = self._best(search, run, choices, stop)
             else:
@@ -162,8 +163,7 @@ class Tuning:
         for index in range(len(self._candidates)):
             found, asked = self._trial(index, run, index + 1, stop)
             trials.append(found)
-            with unheard():
-                scores.append(self._judge.score(*asked))
+            scores.append(self._judge.score(*asked))
         return trials[self._judge.choose(scores, choices)]
 
     def _charge(self, randomness: str) -> tuple[str, tuple[Entry, ...]]:
