@@ -7,7 +7,8 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 _WALKS = ("named_parameters", "named_buffers", "named_modules", "_named_members")
-"""What torch's walks call of the model. Of the modules inside it they call `named_modules` alone."""
+"""Methods of the model that `named_parameters` and `named_buffers` rely on. Of its submodules they call only
+`named_modules`."""
 
 _TORCHS_OWN = nn.Module.named_modules
 
@@ -38,7 +39,8 @@ def named_tensors(model: nn.Module) -> Named:
 
 
 def _visit(prefix: str, module: nn.Module, found: Named, known: _Known) -> bool:
-    """Whether all modules have torch's own walk; else not all was found."""
+    """Add the tensors of a module and its submodules to `found`. False, with `found` incomplete, if one of them
+    overrides `named_modules`."""
     if "named_modules" in module.__dict__ or type(module).named_modules is not _TORCHS_OWN:
         return False
     for name, one in module._parameters.items():

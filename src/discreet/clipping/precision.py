@@ -33,8 +33,8 @@ def product_precision() -> str:
 
 
 def _differ_within(device: str) -> bool:
-    """Whether convolutions or recurrent layers of a device may be in lower precision than its matrix products, by
-    settings of their own."""
+    """Whether torch is set to compute convolutions or recurrent layers on a device in lower precision than matrix
+    products."""
     if device == "cpu":
         return any(one.fp32_precision not in ("none", "ieee") for one in _kinds(device)[1:])
     try:

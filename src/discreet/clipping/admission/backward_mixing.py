@@ -53,7 +53,7 @@ class _Back:
         return [kind for kind, _, _ in self.visits]
 
     def visit(self, number: int, kind: str) -> list[Tensor | None] | None:
-        """What the operation with this number was given, if it is of this type."""
+        """The gradients given to the operation with this number; None if its type is not `kind`."""
         found = self.visits[number] if number < len(self.visits) else None
         return found[2] if found is not None and found[0] == kind else None
 

@@ -37,8 +37,8 @@ class SmallGradients:
         self._groups = {name: place for place, group in enumerate(clip.groups) for name in group.names}
 
     def take(self, name: str, rule: Rule, local: str) -> bool:
-        """Whether the gradients for the parameter `name`, which the rule's module calls `local`, are small and kept.
-        Then `measured` has their norms."""
+        """Take the per-example gradients of the parameter `name` if they are small and the rule keeps them; `measured`
+        then has their norms. False if not. `local`: the parameter's name in the rule's module."""
         rows = rule.form_rows(local, SMALL)
         if rows is None:
             return False

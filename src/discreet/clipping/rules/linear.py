@@ -55,7 +55,7 @@ class LinearRule(Rule):
 
     _products: Tensor | None = None
     _stack: tuple[Stack, int] | None = None
-    """Where the products lie together with those of other layers."""
+    """The stack that holds these products beside those of other layers, and their place in it."""
 
     _formed = False
     """Whether norms were those of products: then the total is formed from products as well, whether or not there was
@@ -230,7 +230,8 @@ def _over_positions(g: Tensor) -> Tensor:
 
 
 def _by_gram(positions: int, size: int, sides: int) -> bool:
-    """Whether Gram matrices cost less than products of `size` numbers. `sides`: the numbers of a position in both."""
+    """Whether norms by Gram matrices cost less than forming the gradients, of `size` numbers for each example.
+    `sides`: how many numbers inputs and output gradients have together at a position."""
     formed, gram = positions * size, positions**2 * sides
     many = size > MANY
     return formed + (NEW if many else 2) * size > (0.8 if many else 1.0) * (gram + formed) and gram <= formed

@@ -46,7 +46,8 @@ class Glance:
             return None
 
     def _odd_in(self, module: nn.Module) -> list[object]:
-        """What a module holds that may change and be the same object; all else is noted."""
+        """The attributes of a module that can be changed in place, which need a walk. The others are noted, to be
+        compared as objects."""
         held = vars(module)
         own = held["_parameters"], held["_modules"]
         self._tables += own
@@ -83,8 +84,8 @@ class Glance:
         return [*map(len, containers)], [*objects]
 
     def is_kept(self, *others: object) -> bool:
-        """Whether the modules certainly hold the same but for what `rest` holds; if not, they may do so all the same.
-        `others`: must be the very same objects."""
+        """True if nothing has changed in the modules and `others`, apart from inside the objects of `rest`. False says
+        nothing: a full walk decides then."""
         try:
             return self._holds_the_same(others)
         except Exception:  # an object may raise any error
@@ -109,7 +110,7 @@ def hooks_of(tensor: Tensor) -> tuple[object, object]:
 
 
 def is_more_than_empty(container: Any) -> bool:
-    """Whether a container has something in it, or attributes, as an ordered dictionary may have."""
+    """Whether a container is not empty, or has attributes (an `OrderedDict` can have some)."""
     return bool(container) or (type(container) is OrderedDict and bool(vars(container)))
 
 
@@ -119,15 +120,17 @@ def is_more(kind: type[nn.Module]) -> bool:
 
 
 def _is_bare(parameter: Tensor) -> bool:
-    """Whether a parameter is an array in memory, and has no gradient, no attributes and no hooks."""
+    """Whether a parameter is a strided tensor without gradient, attributes and hooks."""
     own, later = hooks_of(parameter)
     bare = parameter.grad is None and not parameter.__dict__ and not own and not later
     return bare and parameter.layout is torch.strided
 
 
 def _facts(parameters: list[Tensor]) -> list[tuple[object, ...]]:
-    """What may change of a parameter beside its numbers: its type, and how it lies in memory, which is told by the
-    first parameter that lies there."""
+    """For each parameter its type, shape and layout in memory, but not its values.
+
+    Addresses may differ from run to run, so memory is named by the first parameter that uses it.
+    """
     first: dict[int, int] = {}
     found: list[tuple[object, ...]] = []
     for place, one in enumerate(parameters):

@@ -103,8 +103,9 @@ def same_values(one: Tensor, other: Tensor) -> bool:
 def holds_part_of(model: nn.Module, criterion: object) -> bool:
     """Whether a loss holds the model, or a module or parameter of the model."""
     walk = _Walk({})
-    walk.into(criterion)
-    return not is_of_torch(criterion) and any(id(one) in walk.places for one in (*model.modules(), *model.parameters()))
+    if not is_of_torch(criterion):
+        walk.into(criterion)
+    return any(id(one) in walk.places for one in (*model.modules(), *model.parameters()))
 
 
 class Unknown:
@@ -112,7 +113,7 @@ class Unknown:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two objects found by `listed` are the same, tensors bit by bit."""
+    """Whether two entries of a list made by `listed` are equal; of tensors all bits are compared."""
     if one is other:
         return True
     if type(one) is not type(other) or isinstance(one, (type, Unknown)):
@@ -177,8 +178,8 @@ class _Walk:
         self.found: list[Any] = []
         self._tensors = tensors
         self._parameters, self.places = parameters, dict[Any, int]()
-        with contextlib.suppress(Exception):  # a tensor of another layout, or one without memory
-            for one in parameters.values():
+        for one in parameters.values():
+            with contextlib.suppress(Exception):  # a tensor of another layout, or one without memory
                 self._place(one.untyped_storage().data_ptr())
         self._alive: list[object] = []
         """Objects met or made during the walk, kept so that no other object gets their id."""

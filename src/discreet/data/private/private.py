@@ -230,7 +230,7 @@ def _at_sites(data: Sites) -> PrivateData:
 
 
 def gathers(dataset: object) -> TypeGuard[Gathering]:
-    """Whether a data set fetches many rows at once: its class defines `gather` and `taken`.
+    """Whether a data set can fetch many rows in one call, because its class defines `gather` and `taken`.
 
     A wrapper that only passes the attributes of another data set on does not, as its own `__getitem__` makes its rows.
     """
@@ -258,7 +258,7 @@ def _kind_of(data: object) -> str:
 
 
 def _several(*parts: object) -> str:
-    """What to do with rows of several fields; "" for others."""
+    """Advice for the error about a row with several inputs or targets; empty if it has one of each."""
     if not any(isinstance(part, tuple | list | Mapping) for part in parts):
         return ""
     return (
