@@ -15,6 +15,7 @@ import yaml
 from discreet.cli.app import run
 from discreet.jobs import table_source as table_module
 from discreet.ledger import Ledger
+from discreet.prediction import load, predict_frame
 from discreet.training import training as training_module
 
 SCHEMA: dict[str, Any] = {
@@ -115,6 +116,27 @@ def test_predicted_numbers_have_intervals_where_public_rows_told_the_errors(caps
     true = np.array([float(line.split(",")[-1]) for line in Path("public.csv").read_text().splitlines()[1:]])
     assert np.mean((found[:, 1] <= true) & (true <= found[:, 2])) >= 0.9
     assert f"at most <strong>{bound:.4g}</strong>" in Path("told/report.html").read_text()
+
+
+def test_a_boolean_is_predicted_in_the_words_of_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    """The words of the file, and the certificate is accepted; `predict_frame` of the loaded model says them too."""
+    columns = SCHEMA["columns"] | {"ill": {"type": "boolean", "words": ["gesund", "krank"]}}
+    arguments = [*write(columns=columns), "--target", "ill", "--test", "public.csv", *FEW]
+    for name in ("patients.csv", "public.csv"):
+        header, *rows = Path(name).read_text().splitlines()
+        fields = [row.split(",") for row in rows]
+        said = [",".join([*one[:4], ("gesund", "krank")[int(one[4])], one[5]]) for one in fields]
+        Path(name).write_text("\n".join([header, *said]) + "\n")
+    facts = trained(arguments, capsys)
+    assert {"recall: gesund", "sensitivity (krank)"} <= set(facts["public_test"])
+    assert run(["predict", "patients-private", "public.csv"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header == "ill,probability,p(gesund),p(krank)"
+    assert {row.split(",")[0] for row in rows} <= {"gesund", "krank"}
+    frame = predict_frame(load("patients-private"), pa_csv.read_csv("public.csv"))
+    assert frame["ill"].to_pylist() == [row.split(",")[0] for row in rows]
+    assert json.loads(Path("patients-private/model.json").read_text())["public_rows"]["positive"] == "krank"
+    assert "krank" in Path("patients-private/report.html").read_text()
 
 
 def test_from_a_table_to_a_verified_folder(capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,6 +82,15 @@ def test_of_labels_each_has_its_own() -> None:
     assert float(loss_of(made)(outputs, truths)) == pytest.approx(float(nn.BCEWithLogitsLoss()(shifted, truths)))
 
 
+def test_weights_and_shares_of_a_boolean_are_by_its_words() -> None:
+    words = {"type": "boolean", "words": ["alive", "dead"]}
+    assert encoder(words | {"weights": {"dead": 3}}).weights == (1.0, 3.0)
+    assert encoder(words | {"shares": {"dead": 0.2}}).shares == (pytest.approx(0.8), pytest.approx(0.2))
+    assert encoder(words | {"weights": {"dead": 3}}, {"type": "boolean"}).weights == (3.0, 1.0)
+    with pytest.raises(InputError, match="weights names 'true', which is not in categories"):
+        encoder(words | {"weights": {"true": 3}})
+
+
 def test_rare_classes_are_found_again() -> None:
     """Two classes of one number, 2 to 98: trained by gradients of the plain loss, and of the loss with shares."""
     generator = torch.Generator().manual_seed(2)

@@ -83,6 +83,21 @@ def test_nothing_is_read_off_the_private_table(tmp_path: Path) -> None:
     assert left_open(drafts[0][0]) == ["unit", "population", "target", "x", "ward", "seen", "outcome"]
 
 
+def test_words_of_a_boolean_come_from_the_public_table_alone(tmp_path: Path) -> None:
+    table, public = tmp_path / "t.csv", tmp_path / "public.csv"
+    table.write_text("age,ill\n40,Ja\n50,nein\n")
+    public.write_text("age,ill\n41,nein\n42,JA\n")
+    known = Known("ill", "row", 500, (public,))
+    assert yaml.safe_load(draft(table, known=known))["columns"]["ill"] == {"type": "boolean", "words": ["nein", "JA"]}
+    shares = yaml.safe_load(draft(table, known=Known("ill", "row", 500, (public,), balance=True)))["columns"]["ill"]
+    assert shares["shares"] == {"nein": 0.5, "JA": 0.5}
+    public.write_text("age,ill\n41,nein\n42,JA\n43,ja\n")  # two spellings of true
+    assert yaml.safe_load(draft(table, known=known))["columns"]["ill"] == {"type": "boolean"}
+    alone = draft(table, known=Known("ill", "row", 500))
+    assert 'ill: {type: boolean}  # predicted as false and true; in your words with words: ["no", "yes"]' in alone
+    assert "Ja" not in alone.replace("January", "")
+
+
 def test_the_command_says_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

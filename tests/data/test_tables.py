@@ -27,9 +27,11 @@ from discreet.data.tables import (
     row_store,
 )
 from discreet.data.tables.bought import _range
+from discreet.data.tables.categories import Boolean
 from discreet.data.tables.drafting.draft import draft
 from discreet.data.tables.evaluation.public_metrics import auroc, calibration_error, metrics_of
 from discreet.data.tables.files import text_rows
+from discreet.data.tables.values import MISSING, UNSEEN, Marks, codes
 from discreet.plan.pydantic_base import validate
 from discreet.recipes.models.models import MODELS
 
@@ -215,6 +217,41 @@ def test_metrics_against_scikit_learn() -> None:
     assert found["auroc"] == pytest.approx(roc_auc_score(targets, outputs[:, 1]))
     assert found["ward=B: accuracy"] == 1.0
     assert "ward=B: auroc" not in found
+
+
+def test_a_boolean_in_its_own_words() -> None:
+    """Both are read beside the usual spellings, in any case, and name the classes and metrics."""
+    column = Boolean.model_validate({"words": ["Healthy", "Ill"]})
+    values = pa.array(["ill", "HEALTHY", "yes", "0", "", "perhaps"])
+    assert codes(values, column, Marks()).tolist() == [1, 0, 1, 0, MISSING, UNSEEN]
+    assert column.categories == ("Healthy", "Ill")
+    encoder = Encoder(schema(target="smoker", columns=FACTS["columns"] | {"smoker": column.model_dump()}))
+    assert encoder.classes == ("Healthy", "Ill")
+    assert Encoder.from_json(json.loads(json.dumps(encoder.to_json()))).classes == ("Healthy", "Ill")
+    found = metrics_of(encoder, np.array([[2.0, 0], [0, 2]]), np.array([0, 1]), {})
+    assert found["sensitivity (Ill)"] == found["recall: Healthy"] == 1.0
+    labels = FACTS["columns"] | {"smoker": column.model_dump(), "well": {"type": "boolean"}}
+    found = metrics_of(
+        Encoder(schema(target=["smoker", "well"], columns=labels)), np.ones((2, 2)), np.array([[1, 0], [1, 1]]), {}
+    )
+    assert {"smoker: sensitivity (Ill)", "well: sensitivity (true)"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["yes", "no"], "false and then for true; write them as .no, yes."),
+        (["dead", "n"], "false and then for true"),
+        (["ja", "JA"], "two different texts"),
+        (["", "ja"], "two different texts"),
+        (["=1", "ja"], "looks like a formula"),
+        ([False, True], "put it in quotes"),
+        (["a"], "words"),
+    ],
+)
+def test_words_that_cannot_be(words: list[Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        validate(Boolean, {"words": words}, "schema")
 
 
 def test_the_range_that_is_bought() -> None:

@@ -92,7 +92,10 @@ class Predictor:
             given = torch.as_tensor(inputs)
             rows = given.to(torch.int64 if self._takes_codes else torch.float32)
         except (TypeError, ValueError, RuntimeError):
-            raise InputError("predict needs an array of numbers with one entry for each row") from None
+            raise InputError(
+                "predict needs an array of numbers with one entry for each row; rows of a frame, in the words of the "
+                "table, go to discreet.prediction.predict_frame(predictor, frame)"
+            ) from None
         if self._takes_codes and (not torch.equal(rows.to(given.dtype), given) or bool((rows < 0).any())):
             raise InputError("this model takes whole numbers from 0 on, which it looks up; other numbers are no input")
         shape = self.spec.inputs

@@ -18,6 +18,14 @@ TRUE = ("true", "yes", "y", "t", "1", "1.0", "ja", "j", "wahr", "oui", "vrai", "
 FALSE = ("false", "no", "n", "f", "0", "0.0", "nein", "falsch", "non", "faux")
 """Spellings of a boolean, in lower case."""
 
+
+def words_of(texts: Sequence[str]) -> tuple[str, str] | None:
+    """Which text stands for false and which for true, if there is one spelling of each."""
+    false = [text for text in texts if text.lower() in FALSE]
+    true = [text for text in texts if text.lower() in TRUE]
+    return (false[0], true[0]) if len(false) == len(true) == 1 else None
+
+
 MOST_CATEGORIES = 10_000
 """The most categories of one column; each is a number in a model."""
 
@@ -172,9 +180,12 @@ class Category(Frozen):
 
 
 class Boolean(Frozen):
-    """True or false, yes or no, 1 or 0, in any case; `weights` and `shares` are those of "false" and "true"."""
+    """True or false, yes or no, 1 or 0, in any case. `words`: what the table says for false and for true, in this
+    order; they are read beside the usual spellings, and are the names of the classes, which are else "false" and
+    "true". `weights` and `shares` are by these names."""
 
     type: Literal["boolean"] = "boolean"
+    words: tuple[Text, Text] | None = None
     weights: Mapping[Text, Weight] = {}
     shares: Mapping[Text, Share] = {}
     missing: Missing | None = None
@@ -182,13 +193,26 @@ class Boolean(Frozen):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Boolean:
+        if self.words is not None:
+            self._check_words(*(word.lower() for word in self.words))
         _check_classes(self)
         return self
 
+    def _check_words(self, false: str, true: str) -> None:
+        if not false.strip() or not true.strip() or false == true:
+            raise ValueError("words are two different texts, for false and for true; upper and lower case do not count")
+        if false in TRUE or true in FALSE:
+            raise ValueError(
+                f"words are for false and then for true; write them as [{self.categories[1]}, {self.categories[0]}]"
+            )
+        wrong = [word for word in self.categories if formula_like(word)]
+        if wrong:
+            raise ValueError(f"the word {wrong[0]!r} looks like a formula; rename it in the table")
+
     @property
-    def categories(self) -> tuple[str, ...]:
-        """The two categories, false and true."""
-        return "false", "true"
+    def categories(self) -> tuple[str, str]:
+        """The names of false and true."""
+        return ("false", "true") if self.words is None else self.words
 
     @property
     def width(self) -> int:
@@ -198,4 +222,5 @@ class Boolean(Frozen):
     @property
     def codes(self) -> dict[str, int]:
         """The number of the category, for every spelling in lower case."""
-        return dict.fromkeys(FALSE, 0) | dict.fromkeys(TRUE, 1)
+        own = {word.lower(): place for place, word in enumerate(self.categories)}
+        return dict.fromkeys(FALSE, 0) | dict.fromkeys(TRUE, 1) | own

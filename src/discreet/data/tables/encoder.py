@@ -126,12 +126,12 @@ class Encoder:
     def weights(self) -> tuple[float, ...] | None:
         """The declared weights of the classes, 1 where none is given; None if none is."""
         columns = [self.schema.columns[name] for name in self.schema.target]
-        given = [column.weights for column in columns if isinstance(column, Category | Boolean)]
-        if not any(given):
+        given = [column for column in columns if isinstance(column, Category | Boolean)]
+        if not any(column.weights for column in given):
             return None
         if self.task == "labels":
-            return tuple(weights.get("true", 1.0) for weights in given)
-        return tuple(given[0].get(name, 1.0) for name in self.classes)
+            return tuple(column.weights.get(column.categories[1], 1.0) for column in given)
+        return tuple(given[0].weights.get(name, 1.0) for name in self.classes)
 
     @property
     def shares(self) -> tuple[float, ...] | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from discreet.core.disk import real
-from discreet.data.tables.categories import TRUE
+from discreet.data.tables.categories import TRUE, words_of
 from discreet.data.tables.columns import FILL_IN
 from discreet.data.tables.drafting.from_public import PublicColumns, public_columns
 from discreet.data.tables.drafting.plausible import plausible
@@ -186,7 +186,7 @@ def _column(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) 
     if _names_somebody(name) and name != known.target:
         return "{type: ignore}  # by its name, this tells who somebody is; if it says whose a row is, name it in unit"
     if kind.name == "boolean":
-        return f"{{type: boolean{_shares(name, kind, seen, known)}}}"
+        return _boolean(name, kind, seen, known)
     if kind.name == "date":
         return _date(name, kind, seen)
     if kind.name in ("whole", "number"):
@@ -204,6 +204,17 @@ def _column(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) 
     return "{type: ignore}  # values of this type cannot be used"
 
 
+def _boolean(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) -> str:
+    """Two words for what is predicted, if a public table has them: those of the private table are not looked at."""
+    shares = _shares(name, kind, seen, known)
+    for public in seen if name == known.target else ():
+        words = words_of(public.texts.get(name, ()))
+        if words is not None:
+            return f"{{type: boolean, words: {_listed(words)}{shares}}}  # those of {public.name}"
+    hint = '  # predicted as false and true; in your words with words: ["no", "yes"]' if name == known.target else ""
+    return f"{{type: boolean{shares}}}{hint}"
+
+
 def _shares(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) -> str:
     """The shares of the classes, if all classes are to weigh alike."""
     if name != known.target or not known.balance:
@@ -213,7 +224,8 @@ def _shares(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) 
             shares = dict(public.shares)
             if kind.name == "boolean":
                 true = sum(share for text, share in shares.items() if text.lower() in TRUE)
-                shares = {"false": 1 - true, "true": true}
+                names = words_of(list(shares)) or ("false", "true")
+                shares = {names[0]: 1 - true, names[1]: true}
             listed = ", ".join(f"{_listed([text])[1:-1]}: {share:.2g}" for text, share in shares.items())
             return f", shares: {{{listed}}}"
     return f", shares: {FILL_IN}"

@@ -83,7 +83,7 @@ def _of(encoder: Encoder, said: Array, targets: Array) -> dict[str, float]:
         both = np.stack([1 - said[:, place], said[:, place]], axis=1)
         found |= {
             f"{label}: {name}": value
-            for name, value in _classes(both, targets[:, place].astype(np.int64), ("false", "true")).items()
+            for name, value in _classes(both, targets[:, place].astype(np.int64), encoder.categories(label)).items()
         }
     return found
 
