@@ -9,6 +9,7 @@ from typing import Any
 import joblib
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -24,7 +25,7 @@ import discreet
 from discreet import PrivateClassifier, PrivateRegressor
 from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.ledger import Ledger
-from discreet.prediction import predict_table
+from discreet.prediction import predict_frame, predict_table
 
 GENERATOR = np.random.Generator(np.random.PCG64(5))
 X = GENERATOR.uniform(size=(300, 3))
@@ -137,12 +138,112 @@ def test_what_is_not_declared_is_refused_in_one_message() -> None:
             "contains NaN. The first is row 0 of X, column 0, counted from 0",
         ),
         ({"population": 100, "batch": 50}, X, Y, "more than the"),
+        ({"classes": ["no", 1]}, X, Y, "labels of one type"),
+        (
+            {},
+            X,
+            np.where(Y == "yes", 1, 0),
+            "the label of row 0, counted from 0, is a number, and the declared classes",
+        ),
+        ({}, X, [*Y[:7], None, *Y[8:]], "the label of row 7, counted from 0, is missing"),
+        ({}, X, np.array([*Y[:7], 5, *Y[8:]], object), "row 7, counted from 0, is a number"),
+        ({"columns": {"age": (0, 1)}}, FRAME, Y, "give either bounds"),
     ],
 )
 def test_bad_input_costs_nothing(changes: dict[str, Any], rows: Any, targets: Any, text: str) -> None:
     with pytest.raises(discreet.InputError, match=text):
         classifier(**changes).fit(rows, targets)
     assert not Path("discreet-runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (Y.astype(object), ("no", "yes")),
+        (pd.Series(Y).astype("category"), {"yes", "no"}),
+        (pd.Series(Y, dtype="string"), np.array(["no", "yes"], object)),
+        (Y == "yes", [False, True]),
+        ((Y == "yes").astype(object), [0, 1]),
+    ],
+)
+def test_labels_of_any_kind_come_back_as_they_were_declared(labels: Any, classes: Any) -> None:
+    one = classifier(classes=classes, steps=20).fit(X, labels)
+    assert set(one.predict(NEW).tolist()) <= set(one.classes_.tolist()) == set(classes)
+    assert one.score(NEW, np.isin(NEW_Y, ["yes"]) if True in one.classes_.tolist() else NEW_Y) > 0.7
+
+
+MIXED = pd.DataFrame(
+    {
+        "age": [30.0, None, 50.0] * 100,
+        "ward": pd.Series(["A", None, "B"] * 100, dtype="category"),
+        "seen": ["2024-05-01", "2020-01-02", None] * 100,
+        "smoker": [True, False, None] * 100,
+        "name": ["Jane", "Joe", "Jim"] * 100,
+    }
+)
+COLUMNS: dict[str, Any] = {
+    "age": (0, 100),
+    "ward": ["A", "B"],
+    "seen": {"type": "date", "low": "2020-01-01", "high": "2025-01-01"},
+    "smoker": {"type": "boolean"},
+    "name": {"type": "ignore"},
+}
+
+
+def of_frames(**changes: Any) -> PrivateClassifier:
+    return classifier(
+        **{"bounds": None, "columns": COLUMNS, "classes": ["a", "b", "c"], "learning_rate": 2.0} | changes
+    )
+
+
+def test_a_frame_of_texts_dates_and_gaps(tmp_path: Path) -> None:
+    """It learns from them (the ward alone tells the class), and is published as a model of a table is."""
+    labels = np.array(["a", "b", "c"] * 100)
+    one = clone(of_frames()).fit(MIXED, labels, public_test=(MIXED.copy(), labels.copy()))
+    assert (one.predict(MIXED[::-1].copy()) == labels[::-1]).all()
+    assert np.array_equal(one.predict_proba(MIXED), one.predict_proba(pa.Table.from_pandas(MIXED)))
+    assert one.n_features_in_ == 5
+    one.publish(tmp_path / "out")
+    assert discreet.verify(tmp_path / "out").accepted
+    found = predict_frame(discreet.load(tmp_path / "out"), MIXED)
+    assert found["target"].tolist() == labels.tolist()
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "said"),
+    [
+        (COLUMNS, MIXED.drop(columns="ward"), "no column 'ward'"),
+        (COLUMNS, MIXED.assign(more=1), "a column 'more', which columns does not declare"),
+        (COLUMNS, MIXED.assign(age=["x", *[1.0] * 299]), "the column 'age' has values of several types"),
+        (COLUMNS, pd.concat([MIXED, MIXED[["age"]]], axis=1), "two columns are called 'age'"),
+        (COLUMNS, MIXED[:0], "the frame has no rows"),
+        (COLUMNS, X, "rows are a frame of pandas or polars or a table of Arrow, got ndarray"),
+        (
+            COLUMNS | {"age": {"type": "number", "low": 0, "high": 40, "outside": "refuse"}},
+            MIXED,
+            "row 3, column 'age'",
+        ),
+        (COLUMNS | {"age": {"type": "number", "low": 0, "high": 40, "missing": "drop"}}, MIXED, "drops rows"),
+        (COLUMNS | {"age": {"type": "number", "buy": {"noise": 10}}}, MIXED, "buys its range"),
+        (COLUMNS | {"name": {"type": "text"}}, MIXED, "asks for images or free text"),
+        (COLUMNS | {"age": (0, "x")}, MIXED, "the range of 'age' in columns must be a pair of numbers"),
+        (COLUMNS | {"age": {"type": "numbr"}}, MIXED, "estimator: columns.age"),
+        (["age"], MIXED, "columns must be a mapping"),
+    ],
+)
+def test_frames_that_do_not_fit_cost_nothing(columns: Any, rows: Any, said: str) -> None:
+    with pytest.raises(discreet.InputError, match=said):
+        of_frames(columns=columns, classes=["a", "b"]).fit(rows, ["a", "b", "a"] * 100)
+    assert not Path("discreet-runs").exists()
+
+
+def test_rows_and_targets_of_a_frame_are_equally_many() -> None:
+    with pytest.raises(discreet.InputError, match="inconsistent numbers of samples"):
+        of_frames().fit(MIXED, ["a"] * 299)
+    with pytest.raises(discreet.InputError, match="row 4 of y"):
+        PrivateRegressor(**DECLARED | {"bounds": None, "columns": COLUMNS, "target_bounds": (0, 1)}).fit(
+            MIXED, [0.5] * 4 + [None] + [0.5] * 295
+        )
 
 
 def test_every_fit_is_a_charge(caplog: pytest.LogCaptureFixture) -> None:

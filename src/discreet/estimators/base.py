@@ -17,17 +17,20 @@ import pyarrow as pa
 import torch
 from safetensors.torch import save
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
 from discreet.certificate.canonical import digest
 from discreet.core.array_types import Array
+from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.data.private.overlap import refuse_own_rows
 from discreet.data.tables import Encoder
 from discreet.estimators.around import refuse_leaks
 from discreet.estimators.checked import plain
-from discreet.estimators.declared import Bounds, pairs, refuse_undeclared, schema_of
+from discreet.estimators.declared import Bounds, facts_of, numeric_facts, pairs, refuse_undeclared, schema_of
+from discreet.estimators.frame_rows import frame_rows
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of_table
 from discreet.publication import publish
@@ -35,6 +38,9 @@ from discreet.publication.certificate import certificate
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Ready, Run, carry_out, training_on
 from discreet.recipes.table_recipe import table_recipe
+
+Rows = Any
+"""An array of numbers (rows, columns), float64, or a table of Arrow with the declared columns."""
 
 _AT_ONCE = 4096
 
@@ -51,6 +57,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     | `delta`      | by default the power of ten below 1 / population      |
     | `population` | the public number of rows (of people, with `units`)   |
     | `bounds`     | the range of every column; values outside are clipped |
+    | `columns`    | in its place, for frames with texts, dates or gaps: what each column may hold, as in a schema |
 
     By default batch, steps, the model (`hidden` layers), `clip_norm` and `learning_rate` follow from these, as for
     tables (`recipes.table_recipe`). `rows_per_unit`: the most rows of a person that a step uses. `seed`: of the initial
@@ -63,6 +70,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     delta: float | None = None
     population: float | None = None
     bounds: Bounds | None = None
+    columns: Mapping[str, Any] | None = None
     hidden: tuple[int, ...] | None = None
     batch: float | None = None
     steps: int | None = None
@@ -89,12 +97,13 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         pipeline step that learns from the rows, and everything that `Training` refuses.
         """
         refuse_leaks(self)
-        refuse_undeclared(type(self).__name__, self._declared())
+        ranges = {"bounds": self.bounds} if self.columns is None else {}
+        facts = {"epsilon": self.epsilon, "population": self.population, **ranges, **self._declared()}
+        refuse_undeclared(type(self).__name__, facts)
         refuse_own_rows("public_test", public_test, (X, y))
         rows, target = self._checked(X, y)
-        columns = self._columns(rows.shape[1])
         per_unit = None if units is None else self.rows_per_unit
-        schema = schema_of(columns, pairs(self.bounds, columns), self._target(), self.population, per_unit)  # type: ignore[arg-type]
+        schema = schema_of(self._features(rows), self._target(), self.population, per_unit)  # type: ignore[arg-type]
         encoder = Encoder(schema)
         recipe = self._recipe(schema)
         targets = self._encoded(target)
@@ -133,29 +142,50 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _outputs(self, X: Any) -> Array:
         """Probabilities of the classes, or amounts in the unit of the target: (rows, outputs), float64."""
         check_is_fitted(self, "trained_")
-        inputs = self._inputs(self._encoder, plain(lambda: validate_data(self, X, reset=False, dtype=np.float64), X=X))
+        inputs = self._inputs(self._encoder, self._rows(X))
         model = self.trained_.model
         with torch.no_grad():
             parts = [model(part) for part in torch.split(inputs, _AT_ONCE)]
         return self._encoder.decode(torch.cat(parts).double().numpy())
 
-    def _checked(self, X: Any, y: Any) -> tuple[Array, npt.NDArray[Any]]:
-        """Rows as finite numbers, float64, and one target for each."""
-        rows, target = plain(lambda: validate_data(self, X, y, dtype=np.float64, y_numeric=self._numeric), X=X, y=y)
+    def _checked(self, X: Any, y: Any) -> tuple[Rows, npt.NDArray[Any]]:
+        """Rows, as finite numbers where there are `bounds`, and one target for each."""
+        numeric = self._numeric
+        if self.columns is None:
+            rows, target = plain(lambda: validate_data(self, X, y, dtype=np.float64, y_numeric=numeric), X=X, y=y)
+        else:
+            if self.bounds is not None:
+                raise InputError("give either bounds, for rows of numbers, or columns, for a frame")
+            rows = frame_rows(X, facts_of(self.columns))
+            plain(lambda: validate_data(self, X, skip_check_array=True))
+            kind = np.float64 if numeric else None
+            target = plain(lambda: check_array(y, ensure_2d=False, dtype=kind, input_name="y"), y=y)
+            plain(lambda: check_consistent_length(rows, target))
         return rows, plain(lambda: column_or_1d(target, warn=True))
 
-    def _columns(self, count: int) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{place}" for place in range(count)] if names is None else list(names)
+    def _rows(self, X: Any) -> Rows:
+        """New rows, like those of `fit`."""
+        if self.columns is None:
+            found: Rows = plain(lambda: validate_data(self, X, reset=False, dtype=np.float64), X=X)
+            return found
+        return frame_rows(X, facts_of(self.columns))
 
-    def _inputs(self, encoder: Encoder, rows: Array) -> Tensor:
+    def _features(self, rows: Rows) -> dict[str, Any]:
+        """The columns of the rows as those of a schema."""
+        if self.columns is not None:
+            return facts_of(self.columns)
+        names = getattr(self, "feature_names_in_", None)
+        named = [f"x{place}" for place in range(rows.shape[1])] if names is None else list(names)
+        return numeric_facts(named, pairs(self.bounds, named))  # type: ignore[arg-type]
+
+    def _inputs(self, encoder: Encoder, rows: Rows) -> Tensor:
         """Rows clipped to their bounds and encoded for the model: (rows, columns), float32."""
-        block = pa.RecordBatch.from_arrays([pa.array(column) for column in rows.T], list(encoder.schema.features))
-        return torch.from_numpy(encoder.encode(block, targets=False).inputs)
+        if not isinstance(rows, pa.Table):
+            rows = pa.table([pa.array(column) for column in rows.T], list(encoder.schema.features))
+        return torch.from_numpy(encoder.encode(rows, targets=False).inputs)
 
     def _public(self, encoder: Encoder, X: Any, y: Any) -> tuple[Tensor, Tensor]:
-        rows = plain(lambda: validate_data(self, X, reset=False, dtype=np.float64), X=X)
-        return self._inputs(encoder, rows), self._encoded(np.asarray(y))
+        return self._inputs(encoder, self._rows(X)), self._encoded(np.asarray(y))
 
     def _recipe(self, schema: Any) -> Recipe:
         facts = table_recipe(
@@ -180,6 +210,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True  # noise cannot be seeded
         tags.target_tags.required = True
+        mixed = self.columns is not None
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = mixed
         return tags
 
     @property

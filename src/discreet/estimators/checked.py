@@ -12,7 +12,7 @@ from discreet.core.errors import InputError
 
 Result = TypeVar("Result")
 
-_BY_SCHEMA = "train from a table whose schema takes texts, dates and gaps (docs/estimators.md, mixed columns)"
+_BY_SCHEMA = "give a frame with columns={...}, which takes texts, dates and gaps (docs/estimators.md, mixed columns)"
 
 _SHOWS_A_CELL = ("could not convert", "cannot convert", "invalid literal", "unable to parse", "cannot interpret")
 """Beginnings of errors that end with the value itself."""
@@ -33,7 +33,8 @@ def plain(check: Callable[[], Result], **given: object) -> Result:
             raise InputError(_first_text(given)) from None
         advice = [line for line in rest if line.startswith("Reshape")]  # never its advice on missing values
         if "NaN" in first and (place := _first_cell(given, _is_gap)) is not None:
-            advice = [f"The first is {place}; fill it with a public value, or {_BY_SCHEMA}"]
+            way = "leave the row out" if " of y" in place else f"fill it with a public value, or {_BY_SCHEMA}"
+            advice = [f"The first is {place}; {way}"]
         raise InputError(" ".join([first, *advice])) from None
 
 
@@ -59,8 +60,10 @@ def _first_cell(given: dict[str, object], wrong: Callable[[Any], bool]) -> str |
 def _is_gap(cell: Any) -> bool:
     try:
         return math.isnan(float(cell))
-    except (ValueError, TypeError, OverflowError):
-        return True
+    except (ValueError, OverflowError):
+        return False  # a text
+    except TypeError:
+        return True  # None, or a missing value of pandas
 
 
 def _is_text(cell: Any) -> bool:

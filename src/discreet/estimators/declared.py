@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,13 +21,13 @@ HOW: Mapping[str, str] = {
     "epsilon": "epsilon=3.0 (what may be given away about one unit)",
     "population": "population=1000 (how many rows there are, as the public may know it)",
     "bounds": "bounds=(0.0, 1.0), a pair (low, high) for each column, or a mapping of column names to pairs",
+    "columns": "columns={'age': (0, 120), 'ward': ['A', 'B'], 'seen': {'type': 'date', ...}}, as in a schema",
     "classes": "classes=[0, 1] (every label that there may be)",
     "target_bounds": "target_bounds=(0.0, 100.0) (the range of what is predicted)",
 }
 """Settings without a default, and how to declare them."""
 
-UNIT = "unit"
-"""The schema's column for the person of each row."""
+_UNIT = "unit"
 
 
 def refuse_undeclared(kind: str, declared: Mapping[str, object]) -> None:
@@ -65,46 +66,113 @@ def pairs(bounds: Bounds, columns: Sequence[str]) -> Array:
 
 def target_range(bounds: Any) -> tuple[float, float]:
     """The declared range of the target."""
-    try:
-        low, high = (float(end) for end in bounds)
-    except (TypeError, ValueError):
-        raise InputError(f"target_bounds must be a pair of numbers: {HOW['target_bounds']}") from None
+    low, high = _range(bounds, "target_bounds", HOW["target_bounds"])
     _check_ranges(np.array([[low, high]]), ["the target"])
     return low, high
 
 
-def labels(classes: Any) -> npt.NDArray[Any]:
-    """The declared labels, sorted, without repetitions; at least two."""
+def _range(given: Any, what: str, how: str) -> tuple[float, float]:
     try:
-        found = np.unique(np.asarray(classes))
+        low, high = (float(end) for end in given)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must be a pair of numbers: {how}") from None
+    return low, high
+
+
+def labels(classes: Any) -> npt.NDArray[Any]:
+    """The declared labels, sorted, without repetitions; at least two, of one kind (see `alike`)."""
+    given = list(classes) if isinstance(classes, set | frozenset) else classes
+    one_type = InputError("classes must be labels of one type: all text, or all numbers")
+    try:
+        found = np.unique(np.asarray(given))
     except TypeError:
-        raise InputError("classes must be labels of one type: all text, or all numbers") from None
+        raise one_type from None
     if found.ndim != 1 or len(found) < 2:
         raise InputError(f"classes must list at least two labels, for example {HOW['classes']}")
+    if len({_kind(label) for label in given}) > 1:
+        raise one_type
     return found
 
 
+def alike(target: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Labels (rows,) of the same kind as the declared `classes`, text or numbers.
+
+    `InputError` names the first row whose label is of another kind, or missing. Values are neither changed nor shown.
+    """
+    wanted = _kind(classes.tolist()[0])
+    found = target.tolist()
+    for row, label in enumerate(found if target.dtype == object else found[:1]):
+        kind = _kind(label)
+        if kind not in _IS:
+            raise InputError(f"the label of row {row}, counted from 0, is missing, or no text and no number")
+        if kind != wanted:
+            raise InputError(
+                f"the label of row {row}, counted from 0, is {_IS[kind]}, and the declared classes are {wanted}; write "
+                "both alike"
+            )
+    return np.array(found) if target.dtype == object and wanted == "numbers" else target
+
+
+_IS = {"text": "text", "numbers": "a number"}
+
+
+def _kind(label: object) -> str:
+    """text, numbers (truth values too), or the type of what is neither."""
+    if isinstance(label, str):
+        return "text"
+    number = isinstance(label, numbers.Real | np.bool_) and label == label  # NaN is not
+    return "numbers" if number else type(label).__name__
+
+
+def facts_of(columns: Any) -> dict[str, Any]:
+    """The declared `columns` as those of a schema: a pair of numbers is a range, a list of texts are categories, and a
+    mapping is a column as it stands in a schema.
+
+    `InputError` for what needs the whole table: rows that are left out, ranges and categories that are bought, images
+    and free text.
+    """
+    if not isinstance(columns, Mapping) or not columns:
+        raise InputError(f"columns must be a mapping: {HOW['columns']}")
+    found = {}
+    for name, given in columns.items():
+        if isinstance(given, Mapping):
+            facts = dict(given)
+        elif given and not isinstance(given, str) and all(isinstance(one, str) for one in given):
+            facts = {"type": "category", "categories": list(given)}
+        else:
+            low, high = _range(given, f"the range of {name!r} in columns", HOW["columns"])
+            facts = {"type": "number", "low": low, "high": high}
+        if facts.get("type") in ("image", "text") or "buy" in facts or "drop" in facts.values():
+            raise InputError(
+                f"columns: {name!r} asks for images or free text, drops rows, or buys its range or categories; that "
+                "needs a table with a schema: discreet train TABLE --schema SCHEMA (docs/tables.md)"
+            )
+        found[str(name)] = facts
+    return found
+
+
+def numeric_facts(columns: Sequence[str], ranges: Array) -> dict[str, Any]:
+    """Columns of numbers for a schema; `ranges` (columns, 2)."""
+    return {
+        name: {"type": "number", "low": float(low), "high": float(high), "missing": "refuse"}
+        for name, (low, high) in zip(columns, ranges, strict=True)
+    }
+
+
 def schema_of(
-    columns: Sequence[str],
-    ranges: Array,
-    target: Mapping[str, Any],
-    population: float,
-    rows_per_unit: int | None,
+    columns: Mapping[str, Any], target: Mapping[str, Any], population: float, rows_per_unit: int | None
 ) -> Schema:
     """The schema of rows with these columns, for the recipe of tables and for predictions of the published model.
 
     `target`: its column for the schema. `rows_per_unit`: None if every person has one row.
     """
-    named = {
-        name: {"type": "number", "low": float(low), "high": float(high), "missing": "refuse"}
-        for name, (low, high) in zip(columns, ranges, strict=True)
-    }
-    predicted = "target" if "target" not in named else "predicted_target"
+    predicted = "target" if "target" not in columns else "predicted_target"
+    unit = next(name for name in (_UNIT, f"{_UNIT}_", f"{_UNIT}__") if name not in columns)
     facts = {
-        "columns": {**named, predicted: dict(target)},
+        "columns": {**columns, predicted: dict(target)},
         "target": predicted,
         "population": population,
-        "unit": "row" if rows_per_unit is None else UNIT,
+        "unit": "row" if rows_per_unit is None else unit,
         "rows_per_unit": rows_per_unit or 1,
     }
     return validate(Schema, facts, "estimator")

@@ -36,7 +36,7 @@ class PrivateRegressor(PublicScore, RegressorMixin, PrivateEstimator):  # type: 
         return True
 
     def _declared(self) -> Mapping[str, object]:
-        return {name: getattr(self, name) for name in ("epsilon", "population", "bounds", "target_bounds")}
+        return {"target_bounds": self.target_bounds}
 
     def _target(self) -> Mapping[str, Any]:
         self._low, self._high = target_range(self.target_bounds)
