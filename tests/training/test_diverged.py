@@ -11,7 +11,7 @@ from torch import nn
 
 from discreet import EarlyStopping, InputError, Plan, PublicData, Setup, Training, Tuning
 from discreet.methods import Averaging
-from discreet.plan import Metric, Search
+from discreet.plan import Metric, PartsSearch, Search
 
 ROWS = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
 KINDS = torch.arange(40) % 2
@@ -81,6 +81,14 @@ def test_the_average_that_is_kept_counts_and_not_what_came_after_it(tmp_path: Pa
         training(tmp_path / "b", 25, averaging=Averaging()).run(progress=False)
 
 
+def failing(chosen: dict[str, int]) -> Setup:
+    """A linear model whose learning rate is NaN from a step on."""
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rates = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda at: 1.0 if at < chosen["fails"] else float("nan"))
+    return Setup(model, nn.CrossEntropyLoss(), optimizer, rates)
+
+
 def found(folder: Path, settings: list[int]) -> nn.Module:
     """The winner of a search over the step from which on the learning rate is NaN; the score is bought every tenth."""
     metric = Metric(rows="holdout", noise=5.0, every=10)
@@ -88,13 +96,7 @@ def found(folder: Path, settings: list[int]) -> nn.Module:
     one = Plan.poisson(population=40, batch=10, steps=30, holdout=0.2, metrics=[metric], **facts)
     plan = Search.make({"fails": settings}, trials=4, score="holdout_accuracy").over(one)
 
-    def build(chosen: dict[str, int]) -> Setup:
-        model = nn.Linear(3, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        rates = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda at: 1.0 if at < chosen["fails"] else float("nan"))
-        return Setup(model, nn.CrossEntropyLoss(), optimizer, rates)
-
-    winner = Tuning(plan, build, (ROWS, KINDS), ids=range(40), run=str(folder)).run()
+    winner = Tuning(plan, failing, (ROWS, KINDS), ids=range(40), run=str(folder)).run()
     return winner.model
 
 
@@ -112,6 +114,20 @@ def test_a_search_prefers_what_did_not_diverge(tmp_path: Path) -> None:
 def test_a_search_whose_winner_diverged_has_no_result(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="weights of the best trial are NaN or infinite"):
         found(tmp_path / "s", [12, 13])
+
+
+@pytest.mark.parametrize("settings", [[3, 99, 4], [3, 4, 5]], ids=["one is left", "none is left"])
+def test_a_search_over_parts_chooses_among_what_did_not_diverge(tmp_path: Path, settings: list[int]) -> None:
+    facts = {"clip_norm": 1.0, "noise_multiplier": 20.0, "delta": 1e-3, "block": 1}
+    plan = PartsSearch.make({"fails": settings}).over(Plan.poisson(population=10, batch=5, steps=8, **facts))
+    for number in range(4):
+        search = Tuning(plan, failing, (ROWS, KINDS), ids=range(40), run=str(tmp_path / str(number)))
+        if 99 not in settings:
+            with pytest.raises(InputError, match="weights of the best trial are NaN or infinite"):
+                search.run()
+            break
+        winner = search.run()  # the choice costs so little that any of the three could win by its noise
+        assert winner.winner == {"fails": 99}
 
 
 def test_a_frozen_mask_may_hold_infinite_numbers(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ identifier, so two data sets that differ in one unit differ in one part:
 - If it is the last part, all models have the same law on both, and given the models the choice is one release of
   bounded range.
 
+A candidate whose run diverged is not chosen from, which is post-processing of that run.
+
 So a search costs as much as the dearer of one run and one choice. Under replace-one a unit may change parts, and
 nothing is proved here.
 

@@ -55,10 +55,14 @@ class Judge:
         total = sum(min(UNITS, math.floor(value / bound * UNITS)) for value in values)
         return total if self._search.score == "accuracy" else -total
 
-    def choose(self, scores: Sequence[int], substream: Substream) -> int:
-        """The place of one score, with probability proportional to e^(epsilon score / `UNITS`)."""
+    def choose(self, scores: Sequence[int | None], substream: Substream) -> int:
+        """The place of one score, with probability proportional to e^(epsilon score / `UNITS`).
+
+        One that is None is never chosen: its model diverged, which its own part of the data alone decides.
+        """
         if len(scores) + 1 != self._search.parts:
             raise PrivacyViolation("the choice is among all candidates of the search; nothing was released")
+        places, known = zip(*((place, one) for place, one in enumerate(scores) if one is not None), strict=True)
         # Subtracted as whole numbers, so that the largest scores are compared without rounding.
-        below = np.array([score - max(scores) for score in scores], dtype=np.float64)
-        return noisy_argmax(below * (self._range / UNITS), "gumbel", substream)
+        below = np.array([score - max(known) for score in known], dtype=np.float64)
+        return int(places[noisy_argmax(below * (self._range / UNITS), "gumbel", substream)])

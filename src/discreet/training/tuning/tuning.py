@@ -159,11 +159,14 @@ class Tuning:
     def _chosen(self, search: PartsSearch, run: str, choices: Substream, stop: Stop) -> Trained:
         """The candidate chosen by the part of the data that none of them was trained on."""
         assert self._judge is not None
-        trials, scores = [], []
+        trials: list[Trained] = []
+        scores: list[int | None] = []
         for index in range(len(self._candidates)):
             found, asked = self._trial(index, run, index + 1, stop)
             trials.append(found)
-            scores.append(self._judge.score(*asked))
+            scores.append(self._judge.score(*asked) if has_finite_weights(found.model) else None)
+        if all(score is None for score in scores):
+            return trials[0]  # refused by the caller
         return trials[self._judge.choose(scores, choices)]
 
     def _charge(self, randomness: str) -> tuple[str, tuple[Entry, ...]]:
