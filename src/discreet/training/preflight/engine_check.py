@@ -208,7 +208,8 @@ def _check_drawing(stage: Comparison, name: str) -> None:
 def _chosen(stage: Comparison, chunk: int | None) -> Preflight:
     """The fastest of the engines that work.
 
-    An engine is skipped if it is clearly slower on a few rows than an earlier one that has memory for the chunk.
+    An engine is skipped if it is clearly slower on a few rows than an earlier one that has memory for the chunk. Where
+    the model is so large that there is memory for a few gradients only, `bookkeeping` has no rival and is not timed.
     """
     found: dict[str, Preflight] = {}
     faults: dict[str, UnsupportedModel] = {}
@@ -222,6 +223,8 @@ def _chosen(stage: Comparison, chunk: int | None) -> Preflight:
         if found and name == "vmap" and gradient_rows(stage.model) < UNITS:
             continue
         try:
+            if name == "bookkeeping" and gradient_rows(stage.model) < UNITS and _room(stage, name) >= (chunk or 1):
+                return _checked(stage, name)
             few |= _timed(stage, [name], chunk, UNITS)
             if not rivals or few[name].seconds < CLEARLY * min(rivals):
                 found[name] = _checked(stage, name)

@@ -76,12 +76,10 @@ class Comparison:
         types |= set() if options.autocast is None else {options.autocast}
         self.tolerance = max(_TOLERANCE.get(kind, 0.2) for kind in types)
         self.reduced = bool(types & {torch.float16, torch.bfloat16})
-        self._take(examples)
-        self.draws = self._changes_with_seed()
+        self.draws, self.fixed = self._take(examples, twice=True), True
         if self.draws:
             model.eval()
-            self._take(examples)
-        self.fixed = not (self.draws and self._changes_with_seed())
+            self.fixed = not self._take(examples, twice=True)
 
     def on(self, examples: Examples) -> Comparison:
         """A comparison on other examples, with the model in its present state."""
@@ -91,22 +89,22 @@ class Comparison:
         other._take(examples)
         return other
 
-    def _take(self, examples: Examples) -> None:
-        """Take these examples, and clips that suit the lengths of their gradients."""
+    def _take(self, examples: Examples, twice: bool = False) -> bool:
+        """Take these examples, and clips that suit the lengths of their gradients. Returns whether these change with
+        the random numbers, for which they are computed `twice`."""
         self.examples = examples
         self._kept: list[dict[str, Tensor]] = []
         found: list[list[Lengths]] = [[] for _ in self._given]
         keep = 8 * UNITS * _numbers(self.model) <= _KEPT_MEMORY
+        others, changed = self._computed(seed=1), False
         for block in self._computed():
+            changed = changed or (twice and _differ(block, next(others)))
             for lengths, clip in zip(found, self._given, strict=True):
                 lengths += Lengths.of_each(block, clip)
             if keep:
                 self._kept.append(block)
         self.clips = tried(self._given, found)
-
-    def _changes_with_seed(self) -> bool:
-        """Whether the reference's gradients change with the random numbers."""
-        return any(_differ(*pair) for pair in zip(self._gradients(), self._computed(seed=1), strict=True))
+        return changed
 
     @cached_property
     def cut_to_grid(self) -> float:
