@@ -103,7 +103,12 @@ TRAIN: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "formula as a column": (text(header="=age,sex,seen,smoker,outcome"), {"others": "ignore"}, "no column 'age'"),
     "the target is not there": (text(), {"target": "death"}, "the target 'death' is not a column of the schema"),
     "the target is ignored": (text(), column("outcome", type="ignore"), "the target 'outcome' is ignored"),
-    "labels that are no booleans": (text(), {"target": ["smoker", "outcome"]}, "declare 'outcome' as boolean"),
+    "labels that are no booleans": (
+        text(),
+        {"target": ["smoker", "outcome"]},
+        "declare 'outcome' as boolean, or leave it out",
+    ),
+    "an amount and a label": (text(), {"target": ["age", "smoker"]}, "declare 'smoker' as number, or leave it out"),
     "no target": (text(), {"target": []}, "--target COLUMN"),
     "no population": (text(), {"population": None}, "--population N"),
     "no unit": (text(), {"unit": None}, "--unit COLUMN"),

@@ -361,3 +361,48 @@ def test_a_regressor_speaks_the_unit_of_its_target() -> None:
     assert one.score(NEW, 100 + 90 * NEW[:, 0]) > 0.5
     assert one.predict(NEW).min() >= 100
     assert one.predict(NEW).max() <= 200
+
+
+BOTH = np.stack([100 + 90 * X[:, 0], 5 - 4 * X[:, 1]], axis=1)
+NEW_BOTH = np.stack([100 + 90 * NEW[:, 0], 5 - 4 * NEW[:, 1]], axis=1)
+RANGES = {"cost": (100, 200), "stay": (0, 6)}
+
+
+@pytest.mark.parametrize("kind", ["pairs", "names", "frame"])
+def test_several_numbers_of_each_row(kind: str, tmp_path: Path) -> None:
+    """A column each, in the unit of each; the columns of a frame are found by their names."""
+    bounds = list(RANGES.values()) if kind == "pairs" else RANGES
+    one = PrivateRegressor(**{**DECLARED, "target_bounds": bounds, "learning_rate": 1.0})
+    targets = pd.DataFrame(BOTH, columns=list(RANGES))[["stay", "cost"]] if kind == "frame" else BOTH
+    one.fit(X, targets, public_test=(NEW, NEW_BOTH))
+    found = one.predict(NEW)
+    assert found.shape == (200, 2)
+    assert all(np.corrcoef(found[:, place], NEW_BOTH[:, place])[0, 1] > 0.7 for place in (0, 1))
+    assert (found.min(axis=0) >= [100, 0]).all()
+    assert (found.max(axis=0) <= [200, 6]).all()
+    assert one.score(NEW, NEW_BOTH) > 0.3
+    one.publish(tmp_path / "out")
+    assert discreet.verify(tmp_path / "out").accepted
+    again = predict_frame(discreet.load(tmp_path / "out"), pd.DataFrame(NEW, columns=["x0", "x1", "x2"]))
+    assert list(again) == (["target_1", "target_2"] if kind == "pairs" else list(RANGES))
+    assert np.allclose(again.to_numpy(), found, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "targets", "said"),
+    [
+        (RANGES, BOTH[:, 0], "y has shape .300,., and target_bounds declares 2 numbers"),
+        (RANGES, np.c_[BOTH, BOTH], "y has shape .300, 4., and target_bounds declares 2 numbers"),
+        ((0, 1), BOTH, "y should be a 1d array"),
+        ({"cost": (100, 200), "stay": (6, 0)}, BOTH, "the range of stay is 6 to 0"),
+        (
+            RANGES,
+            pd.DataFrame(BOTH, columns=["cost", "days"]),
+            "columns cost, days, and target_bounds declares cost, stay",
+        ),
+    ],
+)
+def test_several_numbers_that_do_not_fit(bounds: Any, targets: Any, said: str) -> None:
+    with pytest.raises(discreet.InputError, match=said):
+        PrivateRegressor(**{**DECLARED, "target_bounds": bounds}).fit(X, targets)
+    assert not Path("discreet-runs").exists()

@@ -96,6 +96,16 @@ def test_a_length_that_is_given_is_taken() -> None:
     assert facts["rate"] == 0.1
 
 
+def test_of_several_numbers_each_has_its_unit_and_gradients_are_cut_to_less() -> None:
+    one = schema(target=AMOUNT)
+    columns = one.model_dump()["columns"] | {"z": AMOUNT | {"spread": 20.0}}
+    both = validate(Schema, one.model_dump() | {"columns": columns, "target": ["y", "z"]}, "schema")
+    assert Encoder(both).decode(np.array([[0.5, 1.0]])).ravel() == pytest.approx([10_000, 50])
+    assert table_recipe(both, 1.0, None)["clip_norm"] == pytest.approx(0.4 / 2**0.5)
+    assert table_recipe(both, 1.0, None)["model"]["outputs"] == 2
+    assert table_recipe(one, 1.0, None)["clip_norm"] == 0.4
+
+
 @pytest.mark.parametrize("centre", [None, 40.0])
 def test_a_spread_is_the_unit_of_what_is_predicted(centre: float | None) -> None:
     """1 is 2.5 spreads from the centre; amounts come back within the range only."""

@@ -24,10 +24,20 @@ def groups_in(metrics: Mapping[str, float]) -> list[str]:
 def no_better(metrics: Mapping[str, float]) -> bool:
     """Whether one answer for all rows, the most frequent class or the mean, is at least as good as the model.
 
-    Where classes were made to weigh alike, they do so here as well.
+    Where classes were made to weigh alike, they do so here as well. Of several numbers, it holds for each of them.
     """
     if BASELINE_BALANCED_ACCURACY in metrics:
         return metrics[BALANCED_ACCURACY] <= metrics[BASELINE_BALANCED_ACCURACY]
     if BASELINE_ACCURACY in metrics:
         return metrics["accuracy"] <= metrics[BASELINE_ACCURACY]
-    return BASELINE_RMSE in metrics and metrics["rmse"] >= metrics[BASELINE_RMSE]
+    errors = amounts_in(metrics)
+    return bool(errors) and all(error >= baseline for _, error, baseline in errors)
+
+
+def amounts_in(metrics: Mapping[str, float]) -> list[tuple[str, float, float]]:
+    """Of each predicted number on all rows: the beginning of its metrics' names ("", or "stay: " where there are
+    several), its root mean squared error, and that of the mean for all rows."""
+    groups = tuple(f"{group}: " for group in groups_in(metrics))
+    names = [name.removesuffix(BASELINE_RMSE) for name in metrics if name.endswith(BASELINE_RMSE)]
+    known = [name for name in names if not name.startswith(groups) and f"{name}rmse" in metrics]
+    return [(name, metrics[f"{name}rmse"], metrics[f"{name}{BASELINE_RMSE}"]) for name in known]

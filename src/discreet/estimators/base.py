@@ -87,6 +87,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, *, units: Any = None, public_test: tuple[Any, Any] | None = None) -> Self:
         """Train privately on rows `X` (rows, columns) with targets `y` (rows,). This is a charge.
 
+        A regressor with several `target_bounds` takes `y` (rows, targets).
+
         Every call is a separate run with its own charge: two fits on the same rows cost both together. With `ledger`
         and `dataset_id` they share one budget, and a fit that exceeds it is refused.
 
@@ -103,7 +105,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         refuse_own_rows("public_test", public_test, (X, y))
         rows, target = self._checked(X, y)
         per_unit = None if units is None else self.rows_per_unit
-        schema = schema_of(self._features(rows), self._target(), self.population, per_unit)  # type: ignore[arg-type]
+        schema = schema_of(self._features(rows), self._targets(), self.population, per_unit)  # type: ignore[arg-type]
         encoder = Encoder(schema)
         recipe = self._recipe(schema)
         targets = self._encoded(target)
@@ -150,18 +152,29 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _checked(self, X: Any, y: Any) -> tuple[Rows, npt.NDArray[Any]]:
         """Rows, as finite numbers where there are `bounds`, and one target for each."""
-        numeric = self._numeric
+        outputs, y = self._targets_declared(), self._in_order(y)
+        ways = {"y_numeric": self._numeric, "multi_output": outputs > 1}
         if self.columns is None:
-            rows, target = plain(lambda: validate_data(self, X, y, dtype=np.float64, y_numeric=numeric), X=X, y=y)
+            rows, target = plain(lambda: validate_data(self, X, y, dtype=np.float64, **ways), X=X, y=y)
         else:
             if self.bounds is not None:
                 raise InputError("give either bounds, for rows of numbers, or columns, for a frame")
             rows = frame_rows(X, facts_of(self.columns))
             plain(lambda: validate_data(self, X, skip_check_array=True))
-            kind = np.float64 if numeric else None
+            kind = np.float64 if self._numeric else None
             target = plain(lambda: check_array(y, ensure_2d=False, dtype=kind, input_name="y"), y=y)
             plain(lambda: check_consistent_length(rows, target))
+        if outputs > 1:
+            return rows, target
         return rows, plain(lambda: column_or_1d(target, warn=True))
+
+    def _targets_declared(self) -> int:
+        """How many numbers are predicted of a row; 1 of a class."""
+        return 1
+
+    def _in_order(self, y: Any) -> Any:
+        """Targets with their columns in the declared order."""
+        return y
 
     def _rows(self, X: Any) -> Rows:
         """New rows, like those of `fit`."""
@@ -185,7 +198,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return torch.from_numpy(encoder.encode(rows, targets=False).inputs)
 
     def _public(self, encoder: Encoder, X: Any, y: Any) -> tuple[Tensor, Tensor]:
-        return self._inputs(encoder, self._rows(X)), self._encoded(np.asarray(y))
+        return self._inputs(encoder, self._rows(X)), self._encoded(np.asarray(self._in_order(y)))
 
     def _recipe(self, schema: Any) -> Recipe:
         facts = table_recipe(
@@ -224,8 +237,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Facts that have no default."""
 
     @abstractmethod
-    def _target(self) -> Mapping[str, Any]:
-        """The target's column for the schema."""
+    def _targets(self) -> Mapping[str, Any]:
+        """The columns of the targets for the schema, by name."""
 
     @abstractmethod
     def _encoded(self, target: npt.NDArray[Any]) -> Tensor:

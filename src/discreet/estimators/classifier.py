@@ -17,7 +17,7 @@ from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 from discreet.estimators.base import PrivateEstimator
 from discreet.estimators.checked import plain
-from discreet.estimators.declared import alike, labels
+from discreet.estimators.declared import TARGET, alike, labels
 from discreet.estimators.public_score import PublicScore
 
 
@@ -47,9 +47,9 @@ class PrivateClassifier(PublicScore, ClassifierMixin, PrivateEstimator):  # type
     def _declared(self) -> Mapping[str, object]:
         return {"classes": self.classes}
 
-    def _target(self) -> Mapping[str, Any]:
+    def _targets(self) -> Mapping[str, Any]:
         self.classes_ = labels(self.classes)
-        return {"type": "category", "categories": [str(label) for label in self.classes_.tolist()]}
+        return {TARGET: {"type": "category", "categories": [str(label) for label in self.classes_.tolist()]}}
 
     def _encoded(self, target: npt.NDArray[Any]) -> Tensor:
         target = alike(target, self.classes_)

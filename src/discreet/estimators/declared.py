@@ -23,10 +23,11 @@ HOW: Mapping[str, str] = {
     "bounds": "bounds=(0.0, 1.0), a pair (low, high) for each column, or a mapping of column names to pairs",
     "columns": "columns={'age': (0, 120), 'ward': ['A', 'B'], 'seen': {'type': 'date', ...}}, as in a schema",
     "classes": "classes=[0, 1] (every label that there may be)",
-    "target_bounds": "target_bounds=(0.0, 100.0) (the range of what is predicted)",
+    "target_bounds": "target_bounds=(0.0, 100.0) (the range of what is predicted; of several, a pair for each)",
 }
 """Settings without a default, and how to declare them."""
 
+TARGET = "target"
 _UNIT = "unit"
 
 
@@ -64,11 +65,44 @@ def pairs(bounds: Bounds, columns: Sequence[str]) -> Array:
     return found
 
 
-def target_range(bounds: Any) -> tuple[float, float]:
-    """The declared range of the target."""
-    low, high = _range(bounds, "target_bounds", HOW["target_bounds"])
-    _check_ranges(np.array([[low, high]]), ["the target"])
-    return low, high
+def target_ranges(bounds: Any) -> dict[str, tuple[float, float]]:
+    """The declared range of the target, or of several ones, by name. `bounds`: a pair, a pair for each target, or a
+    mapping of names to pairs."""
+    if isinstance(bounds, Mapping):
+        given = {str(name): pair for name, pair in bounds.items()}
+    elif _several(bounds):
+        given = {f"target_{place}": pair for place, pair in enumerate(bounds, 1)}
+    else:
+        given = {TARGET: bounds}
+    if not given:
+        raise InputError(f"target_bounds names nothing: {HOW['target_bounds']}")
+    found = {name: _range(pair, "target_bounds", HOW["target_bounds"]) for name, pair in given.items()}
+    _check_ranges(np.array(list(found.values())), [name.replace("_", " ") for name in found])
+    return found
+
+
+def targets_in(bounds: Any) -> int:
+    """How many targets `bounds` declares; 1 where it is no declaration."""
+    return max(1, len(bounds)) if isinstance(bounds, Mapping) or _several(bounds) else 1
+
+
+def in_order(target: Any, bounds: Any) -> Any:
+    """A frame of targets with its columns in the order of a mapping `bounds`; anything else as it is."""
+    names = [str(name) for name in getattr(target, "columns", ())]
+    if not names or not isinstance(bounds, Mapping):
+        return target
+    if sorted(names) != sorted(map(str, bounds)):
+        raise InputError(
+            f"y has the columns {', '.join(names)}, and target_bounds declares {', '.join(map(str, bounds))}"
+        )
+    return target[list(bounds)]
+
+
+def _several(bounds: Any) -> bool:
+    try:
+        return np.ndim(np.asarray(bounds, np.float64)) == 2
+    except (TypeError, ValueError):
+        return False
 
 
 def _range(given: Any, what: str, how: str) -> tuple[float, float]:
@@ -160,17 +194,17 @@ def numeric_facts(columns: Sequence[str], ranges: Array) -> dict[str, Any]:
 
 
 def schema_of(
-    columns: Mapping[str, Any], target: Mapping[str, Any], population: float, rows_per_unit: int | None
+    columns: Mapping[str, Any], targets: Mapping[str, Any], population: float, rows_per_unit: int | None
 ) -> Schema:
     """The schema of rows with these columns, for the recipe of tables and for predictions of the published model.
 
-    `target`: its column for the schema. `rows_per_unit`: None if every person has one row.
+    `targets`: their columns for the schema, by name. `rows_per_unit`: None if every person has one row.
     """
-    predicted = "target" if "target" not in columns else "predicted_target"
+    predicted = {f"predicted_{name}" if name in columns else name: dict(column) for name, column in targets.items()}
     unit = next(name for name in (_UNIT, f"{_UNIT}_", f"{_UNIT}__") if name not in columns)
     facts = {
-        "columns": {**columns, predicted: dict(target)},
-        "target": predicted,
+        "columns": {**columns, **predicted},
+        "target": list(predicted),
         "population": population,
         "unit": "row" if rows_per_unit is None else unit,
         "rows_per_unit": rows_per_unit or 1,

@@ -87,7 +87,8 @@ def judged(
 
     groups = {name: rows[first:] for name, rows in public.groups.items()}
     found: Mapping[str, Any] = metrics_of(encoder, outputs_of(inputs), targets, groups)
-    known = trained.evaluations[-1].metrics if trained.evaluations else {}
+    known = dict(trained.evaluations[-1].metrics) if trained.evaluations else {}
+    known.pop("rmse", None)  # of encoded numbers
     last = Evaluation(
         trained.evaluations[-1].step if trained.evaluations else trained.charged_steps, {**known, **found}
     )

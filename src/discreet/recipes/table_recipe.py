@@ -7,7 +7,8 @@
 |               | (`UnitColumns`)                                                                                    |
 | batch, steps  | as `discreet suggest` does; of a linear model for at most 20,000 people all rows, 100 steps        |
 | clip norm     | part of the longest gradient, which keeps more of the signal than of the noise: 0.4, or 1 with a   |
-|               | hidden layer; there 0.25 of a number, as most errors are smaller than its range                    |
+|               | hidden layer; there 0.25 of a number, as most errors are smaller than its range. Of k numbers, that |
+|               | divided by the root of k: the loss is the mean over them                                           |
 | learning rate | such that the noise of all steps together moves an output by about 2, or 1 with a hidden layer; of |
 |               | a number that is predicted by 0.4 or 0.3, as its range is -1 to 1. At most 4, and 1.5              |
 | averaging     | of the second half of the steps                                                                    |
@@ -73,7 +74,8 @@ def table_recipe(
         hidden = _HIDDEN if signal >= max(_SIGNAL, _SIGNAL_OF_COLUMN * columns) else []
     kind = encoder.task == "regression", bool(hidden)
     if clip_norm is None:
-        clip_norm = _CLIP_NORMS[kind]
+        outputs = len(schema.target) if encoder.task == "regression" else 1
+        clip_norm = _CLIP_NORMS[kind] / math.sqrt(outputs)  # the gradient of a mean over outputs is shorter
     found = _plan(schema.population, epsilon, delta, batch, steps, linear=not hidden)
     noise, steps, batch = found.noise[0].multiplier, found.steps, found.expected_batch
     drift = clip_norm * noise * math.sqrt(steps) / batch / (1 - _MOMENTUM)  # of an output, at learning rate 1

@@ -53,7 +53,7 @@ from discreet.core.metric_names import (
     BALANCED_ACCURACY,
     BASELINE_ACCURACY,
     BASELINE_BALANCED_ACCURACY,
-    BASELINE_RMSE,
+    amounts_in,
     no_better,
 )
 from discreet.core.processes import launched, rank
@@ -273,10 +273,10 @@ def _seen(metrics: Mapping[str, float]) -> list[str]:
         alike = metrics.get(BASELINE_BALANCED_ACCURACY)
         beside = "" if alike is None else f" (one answer for all rows: {alike:.1%})"
         found.append(f"balanced accuracy {metrics[BALANCED_ACCURACY]:.1%}{beside}")
-    if "rmse" in metrics:
-        baseline = f" (the mean for all rows: {metrics[BASELINE_RMSE]:.4f})" if BASELINE_RMSE in metrics else ""
-        found.append(f"rmse {metrics['rmse']:.4f}{baseline}")
-    return found
+    amounts = amounts_in(metrics)
+    if "rmse" in metrics and not amounts:
+        found.append(f"rmse {metrics['rmse']:.4f}")
+    return found + [f"{name}rmse {error:.4f} (the mean for all rows: {mean:.4f})" for name, error, mean in amounts]
 
 
 def _up(epsilon: float) -> str:

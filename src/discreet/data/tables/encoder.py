@@ -14,6 +14,7 @@ becomes a row of `shape`: the pixels of an image, from 0 (black) to 1; the word 
 | several booleans   | labels     | 0 or 1 each                                             |
 | number, date       | regression | its place between `low` (-1) and `high` (1), or from    |
 |                    |            | `centre` (0) in units of 2.5 times its `spread`         |
+| several of these   | regression | a place each                                            |
 """
 
 from __future__ import annotations
@@ -108,14 +109,13 @@ class Encoder:
     @property
     def task(self) -> Task:
         """The task: classes, labels or regression."""
-        if len(self.schema.target) > 1:
-            return "labels"
-        column = self.schema.columns[self.schema.target[0]]
-        return "regression" if isinstance(column, Number | Date) else "classes"
+        if isinstance(self.schema.columns[self.schema.target[0]], Number | Date):
+            return "regression"
+        return "labels" if len(self.schema.target) > 1 else "classes"
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes, of the labels, or of the one number that is predicted: one for each output."""
+        """Names of the classes, of the labels, or of the numbers that are predicted: one for each output."""
         column = self.schema.columns[self.schema.target[0]]
         if self.task == "classes":
             assert isinstance(column, Category | Boolean)
@@ -191,13 +191,16 @@ class Encoder:
             shifted = np.exp(outputs - outputs.max(axis=1, keepdims=True))
             shares: Array = shifted / shifted.sum(axis=1, keepdims=True)
             return shares
-        column = self.schema.columns[self.schema.target[0]]
+        return np.stack([self._amounts(name, rows) for name, rows in zip(self.classes, outputs.T, strict=True)], axis=1)
+
+    def _amounts(self, name: str, outputs: Array) -> Array:
+        column = self.schema.columns[name]
         assert isinstance(column, Number | Date)
-        return amounts_of(column, self.range_of_target, outputs)
+        return amounts_of(column, bounds_of(name, column), outputs)
 
     @property
     def range_of_target(self) -> tuple[float, float]:
-        """The declared range of the number that is predicted."""
+        """The declared range of the first number that is predicted."""
         column = self.schema.columns[self.schema.target[0]]
         assert isinstance(column, Number | Date)
         return bounds_of(self.schema.target[0], column)

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from discreet.core.errors import InputError
 from discreet.core.yaml_files import read_yaml
 from discreet.data.tables.categories import Boolean, Category, Text, formula_like
-from discreet.data.tables.columns import FILL_IN, Column, Ignore, Number
+from discreet.data.tables.columns import FILL_IN, Column, Date, Ignore, Number
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.values import Marks
 from discreet.data.tables.wide import FreeText, Image, Wide
@@ -20,7 +20,10 @@ from discreet.plan.pydantic_base import Frozen, validate
 ROW = "row"
 """The unit of a table in which every person has one row at most."""
 
-_NOT_LABELS = "several targets are labels that are each true or false; declare {!r} as boolean"
+_SEVERAL = (
+    "several targets are all labels that are each true or false, or all numbers or dates; declare {!r} as {}, or leave "
+    "it out"
+)
 
 
 def _listed(value: object) -> object:
@@ -33,7 +36,7 @@ class Schema(Frozen):
     - `columns`: by name; where the CSV file has no header (`csv: {header: false}`), in the order of the file. A column
       of the table that is not named here is refused, or ignored with `others: ignore`.
     - `csv`: how a CSV file is written. `missing`: texts that stand for a missing value.
-    - `target`: the column to predict, or several that are boolean (labels).
+    - `target`: the column to predict, or several that are all boolean (labels) or all numbers.
     - `unit`: "row" if every person has one row at most, or the column that names the person of each row; then a step
     uses at most `rows_per_unit` rows of a person. `population`: the declared public number of units.
     - `row_id`: a column that names each row, for `--holdout`.
@@ -94,8 +97,9 @@ class Schema(Frozen):
             raise ValueError(f"the range of the target {name!r} cannot be bought; give low and high")
         if isinstance(column, Category) and column.buy is not None:
             raise ValueError(f"the categories of the target {name!r} cannot be bought: they are its classes; list them")
-        if len(self.target) > 1 and not isinstance(column, Boolean):
-            raise ValueError(_NOT_LABELS.format(name))
+        numbers = isinstance(self.columns.get(self.target[0]), Number | Date) if self.target else False
+        if len(self.target) > 1 and not isinstance(column, (Number | Date) if numbers else Boolean):
+            raise ValueError(_SEVERAL.format(name, "number" if numbers else "boolean"))
 
     @property
     def marks(self) -> Marks:

@@ -78,7 +78,7 @@ def _recall(metrics: Mapping[str, float], name: str, names: list[str]) -> Recall
 
 
 def _groups(metrics: Mapping[str, float], name: str) -> Iterator[Group]:
-    """A line for a subgroup; of several labels, one for each."""
+    """A line for a subgroup; of several labels or numbers, one for each."""
     rows = int(metrics[f"{name}{GROUP_ROWS}"])
     for metric, value in metrics.items():
         measure = metric.removeprefix(f"{name}: ")
@@ -88,4 +88,4 @@ def _groups(metrics: Mapping[str, float], name: str) -> Iterator[Group]:
         if kind == "accuracy":
             yield Group(": ".join((name, *label)), rows, kind, value, *wilson(round(value * rows), rows))
         elif kind == "rmse":
-            yield Group(name, rows, kind, value)
+            yield Group(": ".join((name, *label)), rows, kind, value)

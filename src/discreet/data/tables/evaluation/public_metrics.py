@@ -16,7 +16,7 @@
 | baseline rmse     | regression: of the mean of the public targets as the answer for all rows        |
 | GROUP: rows       | how many rows a subgroup has                                                    |
 
-Of several labels, each has the metrics of two classes.
+Of several labels, each has the metrics of two classes; of several numbers, each its own, as "stay: rmse".
 """
 
 from __future__ import annotations
@@ -72,9 +72,7 @@ def metrics_of(encoder: Encoder, outputs: Array, targets: Array, groups: Mapping
 
 def _of(encoder: Encoder, said: Array, targets: Array) -> dict[str, float]:
     if encoder.task == "regression":
-        true = encoder.decode(targets)
-        rmse, mae = float(np.sqrt(np.mean((said - true) ** 2))), float(np.mean(np.abs(said - true)))
-        return {"rmse": rmse, "mae": mae, BASELINE_RMSE: float(np.std(true))}
+        return _amounts(encoder.classes, said, encoder.decode(targets))
     if encoder.task == "classes":
         alike = encoder.weights is not None or encoder.shares is not None
         return _classes(said, targets.astype(np.int64), encoder.classes, alike=alike)
@@ -85,6 +83,16 @@ def _of(encoder: Encoder, said: Array, targets: Array) -> dict[str, float]:
             f"{label}: {name}": value
             for name, value in _classes(both, targets[:, place].astype(np.int64), encoder.categories(label)).items()
         }
+    return found
+
+
+def _amounts(names: Sequence[str], said: Array, true: Array) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, one, other in zip(names, said.T, true.T, strict=True):
+        prefix = "" if len(names) == 1 else f"{name}: "
+        found[f"{prefix}rmse"] = float(np.sqrt(np.mean((one - other) ** 2)))
+        found[f"{prefix}mae"] = float(np.mean(np.abs(one - other)))
+        found[f"{prefix}{BASELINE_RMSE}"] = float(np.std(other))
     return found
 
 
