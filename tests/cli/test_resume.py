@@ -128,6 +128,40 @@ def broken(_: Path) -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
+SAID_AGAIN: dict[str, tuple[list[str], str]] = {
+    "epsilon": (["--epsilon", "0.5"], "was begun with epsilon="),
+    "a setting": (["--set", "steps=61"], "was begun with steps=60, not steps=61"),
+    "the folder": (["--out", "x"], "was begun with --out "),
+    "a title": (["--title", "Mine"], "was begun with --title None, not --title Mine"),
+    "another recipe": (["digits"], "was begun with "),
+    "other data": (["--data", "other.npz"], "was begun with --data"),
+    "a schema without its table": (["--schema", "s.yaml"], "if the table is named too"),
+    "a data set of another ledger": (["--dataset-id", "x"], "leave out --dataset-id"),
+}
+
+
+@pytest.mark.parametrize("case", SAID_AGAIN)
+def test_what_is_said_again_and_differs_is_refused(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given, said = SAID_AGAIN[case]
+    interrupted(capsys)
+    kept = charged()
+    assert run(["train", "--resume", "out.run", *given]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "leave" in err
+    assert charged() == kept
+
+
+def test_what_is_said_again_and_is_the_same_is_no_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    """A part of it, and the whole command."""
+    interrupted(capsys)
+    with stopping_after(4):
+        assert run(["train", "--resume", "out.run", "--set", "steps=60", "--out", "./out"]) == 130
+    whole = [*write({"steps": 60, "evaluate_every": 5}), "--out", "out"]
+    assert run([*whole, "--resume", "out.run"]) == 0, capsys.readouterr().err
+    assert charged() == 60
+
+
 def test_a_run_may_be_stopped_twice(capsys: pytest.CaptureFixture[str]) -> None:
     interrupted(capsys)
     with stopping_after(4):

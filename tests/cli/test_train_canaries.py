@@ -95,10 +95,10 @@ def test_a_run_is_gone_on_with_by_the_same_ones(
         patch.setattr(LanguageJob, "_published", broken)
         assert run(command) == 130
     without = [word for word in command if word not in ("--canaries", "3")]
-    for other in (without, [*without, "--canaries", "4"], [*command, "--canary", "The code is {}."]):
+    for other in ([*without, "--canaries", "4"], [*command, "--canary", "The code is {}."]):
         assert run([*other, "--resume", "reviews-private.run"]) == 2
         assert "was begun with --canar" in capsys.readouterr().err
-    assert run([*command, "--resume", "reviews-private.run"]) == 0, capsys.readouterr().err
+    assert run([*without, "--resume", "reviews-private.run"]) == 0, capsys.readouterr().err
     assert facts_of("reviews-private")["canaries"]["count"] == 3
 
 

@@ -111,7 +111,8 @@ def test_a_whole_model_writes_texts(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_run_that_was_broken_off_is_gone_on_with(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same command, with --resume: the same plan, the same adapters at the start, and no step is charged again."""
+    """As it was begun: the same plan, the same adapters at the start, title and folder; no step is charged again.
+    What is said again is the same, or refused."""
     from discreet.jobs.language.language_run import LanguageJob
 
     def broken(*_: Any) -> None:
@@ -120,22 +121,31 @@ def test_a_run_that_was_broken_off_is_gone_on_with(
     write("reviews.csv")
     model_folder(Path("tiny"))
     command = ["train", "reviews.csv", "--text", "review", "--unit", "row", "--model", "tiny", "--lora", "2"]
+    begun = [*command, *BUDGET, *FEW, "--title", "Films", "--out", "films"]
     with monkeypatch.context() as patch:
         patch.setattr(LanguageJob, "_published", broken)
-        assert run([*command, *BUDGET, *FEW]) == 130
-    assert run([*command, *BUDGET, *FEW, "--resume", "elsewhere"]) == 2
-    assert "is not the folder of this run" in capsys.readouterr().err
-    resumed = [*command, *BUDGET, *FEW, "--resume", "reviews-private.run"]
-    for changed, said in ((["--set", "learning_rate=0.1"], "learning_rate"), (["--length", "6"], "--length 8, not 6")):
-        assert run([*resumed, *changed]) == 2
-        assert said in capsys.readouterr().err
-    Path("others.csv").write_bytes(Path("reviews.csv").read_bytes())
-    other = ["others.csv" if word == "reviews.csv" else word for word in resumed]
-    assert run([*other, "--out", "reviews-private"]) == 2
-    assert "was begun with file" in capsys.readouterr().err
-    assert run(resumed) == 0, capsys.readouterr().err
-    assert run(["verify", "reviews-private", "--strict"]) == 0
-    assert json.loads(Path("reviews-private/certificate.json").read_text())["charged_steps"] == 2
+        assert run(begun) == 130
+        assert run([*begun, "--resume", "elsewhere"]) == 2
+        assert "it is no run of a language model" in capsys.readouterr().err
+        resumed = ["train", "--resume", "films.run"]
+        Path("others.csv").write_bytes(Path("reviews.csv").read_bytes())
+        for changed, said in (
+            (["--set", "learning_rate=0.1"], "learning_rate"),
+            (["--length", "6"], "--length 8, not 6"),
+            (["--epsilon", "9"], "--epsilon"),
+            (["--title", "Other"], "--title Films, not Other"),
+            (["--out", "elsewhere"], "--out"),
+            (["others.csv"], "was begun with file"),
+            (["--finish"], "a language model has no --data"),
+            (["--schema", "s.yaml"], "--schema is not for a language model"),
+        ):
+            assert run([*resumed, *changed]) == 2
+            assert said in capsys.readouterr().err
+        assert run([*begun, "--resume", "films.run"]) == 130, capsys.readouterr().err
+    assert run(["train", "--resume", "films"]) == 0, capsys.readouterr().err
+    assert run(["verify", "films", "--strict"]) == 0
+    assert json.loads(Path("films/certificate.json").read_text())["charged_steps"] == 2
+    assert "# Films" in Path("films/README.md").read_text()
 
 
 def test_a_text_is_cut_by_itself_and_a_chat_goes_through_its_template() -> None:
@@ -151,14 +161,18 @@ def test_a_text_is_cut_by_itself_and_a_chat_goes_through_its_template() -> None:
 
 
 def test_two_runs_begin_with_the_same_adapters() -> None:
+    from discreet.certificate.described import About
     from discreet.cli.options.language_model import LanguageOptions
     from discreet.cli.options.table import TableOptions
-    from discreet.jobs.language.language_run import Budget, LanguageJob
+    from discreet.jobs.language.begun_options import Said
+    from discreet.jobs.language.language_facts import Budget, Settings
+    from discreet.jobs.language.language_run import LanguageJob
     from discreet.jobs.table_facts import WideFacts
 
     facts, table = LanguageOptions(model=model_folder(Path("tiny")), lora=2), TableOptions(unit="row")
     object.__setattr__(table, "wide", WideFacts(text="review"))
-    job: Any = LanguageJob.of("reviews.csv", facts, table, Budget(1.0, 1e-3, 60), [], None, about=None)  # type: ignore[arg-type]
+    said = Said(Path("reviews.csv"), facts, table, Budget(1.0, 1e-3, 60), Settings(), None, About())
+    job: Any = LanguageJob.of(said)
     one, other = (job._loaded([])[1].state_dict() for _ in range(2))
     assert all(torch.equal(value, other[name]) for name, value in one.items())
 
@@ -224,6 +238,29 @@ def test_a_run_without_room_in_the_budget_is_refused_before_a_text_is_read(capsy
     assert "people" in capsys.readouterr().err
 
 
+def test_classes_of_a_public_table_must_be_what_they_were(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from discreet.jobs.language.language_run import LanguageJob
+
+    def broken(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    write("reviews.csv")
+    model_folder(Path("tiny"))
+    Path("public.csv").write_text("review,kind\na film,n\na good film,p\n")
+    command = ["train", "reviews.csv", "--text", "review", "--target", "kind", "--task", "classification"]
+    with monkeypatch.context() as patch:
+        patch.setattr(LanguageJob, "_published", broken)
+        assert run([*command, "--unit", "row", "--model", "tiny", "--test", "public.csv", *BUDGET, *FEW]) == 130
+    kept = Path("public.csv").read_text()
+    Path("public.csv").write_text(kept + "a bad film,z\n")
+    assert run(["train", "--resume", "reviews-private.run"]) == 2
+    assert "was begun with other classes than n, p, z" in capsys.readouterr().err
+    Path("public.csv").write_text(kept)
+    assert run(["train", "--resume", "reviews-private.run"]) == 0, capsys.readouterr().err
+
+
 def test_a_key_that_was_left_is_destroyed_by_resuming(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,7 +277,7 @@ def test_a_key_that_was_left_is_destroyed_by_resuming(
         assert run(command) == 2
     assert "is not destroyed" in capsys.readouterr().err
     assert Path("reviews-private.run/key").exists()
-    assert run([*command, "--resume", "reviews-private.run"]) == 0
+    assert run(["train", "--resume", "reviews-private.run"]) == 0
     assert "the key of its noise, which was left, is destroyed now" in capsys.readouterr().out
     assert not Path("reviews-private.run/key").exists()
 
@@ -269,7 +306,7 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         ("for masked-lm use discreet.language", ["reviews.csv", *text, *unit, *model, "--task", "masked-lm"]),
         ("--set rows_per_unit=5", ["reviews.csv", *text, "--unit", "author", *model, *BUDGET]),
         ("of a language model there are steps", ["reviews.csv", *text, *unit, *model, *BUDGET, "--set", "epochs=3"]),
-        ("with --model there are no --data", ["reviews.csv", *text, *unit, *model, *BUDGET, "--holdout", "10%"]),
+        ("a language model has no --data", ["reviews.csv", *text, *unit, *model, *BUDGET, "--holdout", "10%"]),
         ("has no config.json", ["reviews.csv", *text, *unit, "--model", "nowhere", *BUDGET, *FEW]),
         ("has no column 'words'", ["reviews.csv", "--text", "words", *unit, *model, *BUDGET, *FEW]),
         ("row 1 of holes.jsonl has no 'review'", ["holes.jsonl", *text, *unit, *model, *BUDGET, *FEW]),

@@ -25,6 +25,7 @@ from discreet.jobs.audits.audit_build import subject_of_recipe
 from discreet.jobs.baseline import with_baseline
 from discreet.jobs.defaults_in_words import defaults_in_words
 from discreet.jobs.phases import Phases
+from discreet.jobs.said_again import SaidAgain
 from discreet.jobs.source import Work
 from discreet.jobs.table_facts import NO_TABLE, TableFacts
 from discreet.jobs.table_source import TableSource, recalled, unbought
@@ -90,8 +91,9 @@ class Job:
         return True
 
     @classmethod
-    def resumed(cls, folder: Path) -> Job:
-        """The job whose run is in `folder` (or in the run folder beside the target `folder`).
+    def resumed(cls, folder: Path, again: SaidAgain | None = None) -> Job:
+        """The job whose run is in `folder` (or in the run folder beside the target `folder`); what is said `again` must
+        be as it was begun.
 
         If it is published and only its key was left to be destroyed, that is done now, and nothing is left to run.
         """
@@ -108,11 +110,13 @@ class Job:
             measured = None if seen is None else Measured.model_validate(seen)
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{folder} is not the folder of a run of `discreet train`; name OUT.run") from None
+        checked = validate(Recipe, recipe, str(folder / _FILE))
+        if again is not None:
+            again.check(folder, Work(checked, data, table), target, about)
         kept = RunFolder(folder)
         published = finish_publishing(kept.run, kept.secrets, target)
         if not published:
             check_target(target)
-        checked = validate(Recipe, recipe, str(folder / _FILE))
         return cls(checked, data, target, folder, True, table, about, published, measured)
 
     def audited(self) -> Job:

@@ -57,6 +57,8 @@ from discreet.core.metric_names import (
     no_better,
 )
 from discreet.core.processes import launched, rank
+from discreet.jobs.language.begun_options import Said, is_begun
+from discreet.jobs.language.language_facts import Budget, Settings
 
 if TYPE_CHECKING:
     from discreet.certificate.described import About
@@ -103,8 +105,13 @@ def train(
 ) -> None:
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
     about = about_of(title, note)
+    if resume is not None and (dataset_id or audit):
+        raise InputError(
+            "--resume goes on with the ledger and the audit that the run was begun with; leave out --dataset-id and "
+            "--audit"
+        )
     to_terminal("" if dry_run or show_settings or as_json else _LOADING)
-    if language.given:
+    if language.given or (resume is not None and is_begun(resume)):
         budget, shared = (epsilon, delta, population), (processes, lanes, shard, device != "cpu")
         others = (data, holdout, finish, show_settings, audit, dry_run, as_json, *shared)
         _fine_tune(recipe, language, options, budget, settings or [], out, about, ledger, dataset_id, resume, others)
@@ -114,8 +121,7 @@ def train(
         from discreet.jobs.phases import Phases
 
     phases, overrides = Phases(), overrides_of(epsilon, delta, population, holdout)
-    given = recipe, data, out, settings, dataset_id, overrides, options.given, title, note, audit
-    job = _job(recipe, data, out, settings, overrides, options, about, resume, given, finish=finish)
+    job = _job(recipe, data, out, settings, overrides, options, about, resume, finish=finish)
     if _is_shown(job, show_settings=show_settings, dry_run=dry_run, as_json=as_json, audit=audit):
         return
     _leave_to(processes, audit=audit)
@@ -138,24 +144,19 @@ def _job(
     options: TableOptions,
     about: About,
     resume: Path | None,
-    given: Sequence[object],
     *,
     finish: bool,
 ) -> Job:
-    """A new job, or the one that is resumed. `given`: what may not be given again with it."""
+    """A new job, or the one that is resumed."""
     with loading():
+        from discreet.jobs.said_again import SaidAgain
         from discreet.jobs.train import Job
 
     if resume is None:
         if finish:
             raise InputError("--finish publishes an interrupted run; name it with --resume DIR")
         return Job.new(recipe or "digits", data, out, settings or [], overrides, options, about).again()
-    if any(given):
-        raise InputError(
-            "--resume goes on with the run as it was started; leave out recipe, data, title and settings: "
-            f"discreet train --resume {resume}"
-        )
-    return Job.resumed(resume)
+    return Job.resumed(resume, SaidAgain(recipe, data, out, settings or (), overrides, options, about))
 
 
 def _fine_tune(
@@ -171,24 +172,26 @@ def _fine_tune(
     resume: Path | None,
     others: Sequence[object],
 ) -> None:
-    """Fine-tune a language model. `resume`: its run is gone on with, all options given again. `others`: those that it
-    does not have."""
+    """Fine-tune a language model. `resume`: the folder of a run to go on with. `others`: options that it does not
+    have."""
     with loading():
         from discreet.jobs.language.canary_texts import summary
-        from discreet.jobs.language.language_run import Budget, LanguageJob
+        from discreet.jobs.language.language_run import LanguageJob
 
     if any(others):
         raise InputError(
-            "with --model there are no --data, --holdout, --finish, --show-settings, --audit, --dry-run, --json, "
-            "--device, --processes, --lanes or --shard"
+            "a language model has no --data, --holdout, --finish, --show-settings, --audit, --dry-run, --json, "
+            "--device, --processes, --lanes or --shard; leave it out"
         )
-    job = LanguageJob.of(path, language, options, Budget(*budget), settings, out, about, resume=resume is not None)
+    file = None if path is None else Path(path)
+    said = Said(file, language, options, Budget(*budget), Settings.of(settings), out, about)
+    job = LanguageJob.of(said) if resume is None else LanguageJob.resumed(resume, said, settings)
     if job.published:
         typer.echo(_PUBLISHED.format(job.target))
         return
     with spoken(verbose=False):
         charged = ledger_of(ledger, dataset_id)
-        guarantee, trained, texts = job.run(ledger=charged, dataset_id=dataset_id or "", resume=resume)
+        guarantee, trained, texts = job.run(ledger=charged, dataset_id=dataset_id or "")
     metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
     figures = "".join(f", public {name} {value:.4f}" for name, value in metrics.items())
     typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{figures}")

@@ -1,33 +1,135 @@
-"""The options that a run was begun with, in its folder: who goes on with it must say the same."""
+"""The options that a run was begun with, in its folder: they are those of who goes on with it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from discreet.certificate.canonical import strict_json
-from discreet.core.disk import write_durably
+from discreet.certificate.described import About
+from discreet.core.disk import real, write_durably
 from discreet.core.errors import InputError
+from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
+from discreet.jobs.table_facts import TableFacts, WideFacts
 
 _FILE = "language.json"
+_FOUND = "classes"
+"""The classes that were found, beside `--classes`, as they may be those of a table."""
 
 Options = Mapping[str, object]
 
 
-def keep(folder: Path, options: Options) -> None:
+@dataclass(frozen=True, slots=True)
+class Said:
+    """All that the command line says of a run. `path` is None if no file was named."""
+
+    path: Path | None
+    facts: LanguageFacts
+    table: TableFacts
+    budget: Budget
+    settings: Settings
+    out: Path | None
+    about: About
+
+    def options(self) -> dict[str, object]:
+        """Options by their names, as plain values; None where nothing was said. Settings without those that were left
+        out are `given_settings`."""
+
+        def absolute(path: Path | None) -> str | None:
+            return None if path is None else str(real(path))
+
+        wide = self.table.wide
+        return {
+            "file": absolute(self.path),
+            "--test": absolute(self.table.test),
+            "--text": wide.text,
+            "--target": self.table.target,
+            "--unit": self.table.unit,
+            "--classes": wide.classes,
+            **{f"--{name}": value for name, value in asdict(self.facts).items()},
+            "--model": absolute(self.facts.model),
+            **{f"--{name}": value for name, value in asdict(self.budget).items()},
+            "--out": absolute(self.out),
+            "--title": self.about.title,
+            "--note": self.about.note,
+            **asdict(self.settings),
+        }
+
+    def given(self, settings: Sequence[str]) -> dict[str, object]:
+        """The options that were given; `settings` as they were written."""
+        named = {one.partition("=")[0] for one in settings}
+        defaults = {one.name for one in fields(Settings)} - named
+        return {name: value for name, value in self.options().items() if value is not None and name not in defaults}
+
+    @classmethod
+    def of(cls, begun: Mapping[str, Any]) -> Said:
+        """What `options` described. `KeyError`, `TypeError` or `ValueError` if it is nothing of the kind."""
+
+        def path(name: str) -> Path | None:
+            return None if begun[name] is None else Path(begun[name])
+
+        facts = {one.name: begun[f"--{one.name}"] for one in fields(LanguageFacts)}
+        wide = WideFacts(text=begun["--text"], classes=begun["--classes"])
+        return cls(
+            path("file"),
+            LanguageFacts(**facts | {"model": path("--model")}),
+            TableFacts(target=begun["--target"], unit=begun["--unit"], test=path("--test"), wide=wide),
+            Budget(*(begun[f"--{one.name}"] for one in fields(Budget))),
+            Settings(**{one.name: begun[one.name] for one in fields(Settings)}),
+            path("--out"),
+            About(title=begun["--title"], note=begun["--note"]),
+        )
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether `folder`, or the run folder beside it, is that of a run of a language model."""
+    return (run_folder(folder) / _FILE).is_file()
+
+
+def run_folder(folder: Path) -> Path:
+    """`folder`, or the run folder beside the published `folder`."""
+    beside = folder.with_name(folder.name + ".run")
+    return beside if not (folder / _FILE).is_file() and beside.is_dir() else folder
+
+
+def keep(folder: Path, options: Options, classes: Sequence[str]) -> None:
     """Write them into the folder of a new run; durable on return."""
-    write_durably(folder / _FILE, (json.dumps(dict(options), indent=2) + "\n").encode())
+    facts = {**options, _FOUND: list(classes)}
+    write_durably(folder / _FILE, (json.dumps(facts, indent=2) + "\n").encode())
 
 
-def check_same(folder: Path, options: Options) -> None:
-    """Refuse to go on with a run under other options: texts of another file would be drawn as if they were of this."""
+def begun(folder: Path, given: Options) -> Said:
+    """What the run in `folder` was begun with.
+
+    `InputError` for an option given again that says something else: texts of another file would be drawn as if they
+    were of this.
+    """
+    options = _read(folder)
+    for name, value in given.items():
+        if options.get(name) != value:
+            raise InputError(
+                f"{folder} was begun with {name} {options.get(name)}, not {value}; leave it out, or begin another run"
+            )
     try:
-        text = (folder / _FILE).read_bytes()
+        return Said.of(options)
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{folder / _FILE} is not what `discreet train` wrote; begin another run") from None
+
+
+def check_classes(folder: Path, classes: Sequence[str]) -> None:
+    """Refuse to go on with a run under other classes, as where the table that they are from was changed."""
+    if _read(folder).get(_FOUND) != list(classes):
+        raise InputError(f"{folder} was begun with other classes than {', '.join(classes)}; restore the --test table")
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        found = strict_json((folder / _FILE).read_bytes(), _FILE)
     except OSError:
         raise InputError(f"{folder} has no {_FILE}; it is no run of a language model") from None
-    begun = strict_json(text, _FILE)
-    for name, value in options.items():
-        if not isinstance(begun, dict) or begun.get(name) != value:
-            was = begun.get(name) if isinstance(begun, dict) else None
-            raise InputError(f"{folder} was begun with {name} {was}, not {value}; say the same, or begin another run")
+    if not isinstance(found, dict):
+        raise InputError(f"{folder / _FILE} is not what `discreet train` wrote; begin another run")
+    return found

@@ -30,6 +30,15 @@ class LanguageFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """What is declared of privacy: the budget, and how many rows or people there are, as the public may know."""
+
+    epsilon: float | None
+    delta: float | None
+    population: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What `--set` can change. `steps` and `batch`: by default those that `discreet suggest` names."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,14 @@ import torch
 from discreet.certificate.described import About, Exposed, OfTexts
 from discreet.certificate.model_spec import of_module
 from discreet.core.adjacency import Unit
-from discreet.core.disk import real
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.jobs.language import begun_options, canary_texts
 from discreet.jobs.language.base_folder import checked_folder, load_for, most_tokens
-from discreet.jobs.language.language_facts import LanguageFacts, Settings
+from discreet.jobs.language.begun_options import Said
+from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
 from discreet.jobs.language.private_texts import read_rows, tokens_of
 from discreet.jobs.table_facts import TableFacts
 from discreet.jobs.table_source import TableSource
@@ -45,18 +45,10 @@ _TASKS = ("causal-lm", "classification")
 _LENGTH = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What is declared of privacy: the budget, and how many rows or people there are, as the public may know."""
-
-    epsilon: float | None
-    delta: float | None
-    population: float | None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class LanguageJob:
-    """A file of texts, a model, and the folder to publish to. `published`: nothing is left to do."""
+    """A file of texts, a model, and the folder to publish to. `begun`: the folder of a run to go on with. `published`:
+    nothing is left to do."""
 
     path: Path
     facts: LanguageFacts
@@ -65,30 +57,16 @@ class LanguageJob:
     settings: Settings
     target: Path
     about: About
+    begun: Path | None = None
     published: bool = False
 
     @classmethod
-    def of(
-        cls,
-        name: str | None,
-        facts: LanguageFacts,
-        table: TableFacts,
-        budget: Budget,
-        settings: Sequence[str],
-        out: Path | None,
-        about: About,
-        *,
-        resume: bool = False,
-    ) -> LanguageJob:
-        """A job from the options of the command line; what is wrong with them is said before anything is read.
-
-        `resume`: if its run is published and only its key was left to be destroyed, that is done now.
-        """
-        if name is None or table.wide.text is None:
+    def of(cls, said: Said) -> LanguageJob:
+        """A job from the options of the command line; what is wrong with them is said before anything is read."""
+        facts, table, budget = said.facts, said.table, said.budget
+        if said.path is None or table.wide.text is None:
             raise InputError("--model fine-tunes on texts: discreet train FILE --text COLUMN --model FOLDER")
-        unused = [one for one in table.given if one not in ("--text", "--target", "--unit", "--test", "--classes")]
-        if unused:
-            raise InputError(f"{unused[0]} is not for a language model; leave it out")
+        check_used(table)
         task = task_named(facts.task or "causal-lm")
         if task.name not in _TASKS:
             raise InputError(f"this command trains {' and '.join(_TASKS)}; for {task.name} use discreet.language")
@@ -102,18 +80,32 @@ class LanguageJob:
             raise InputError("say whose a row is: --unit COLUMN, or --unit row if everybody has one row")
         if None in (budget.epsilon, budget.delta, budget.population):
             raise InputError("declare --epsilon, --delta and --population")
-        target = out or Path(f"{Path(name).stem}-private")
-        made = cls(Path(name), replace(facts, task=task.name), table, budget, Settings.of(settings), target, about)
-        kept = RunFolder(made.folder)
-        if resume and finish_publishing(kept.run, kept.secrets, target):
-            return replace(made, published=True)
+        target = said.out or Path(f"{said.path.stem}-private")
         check_target(target)
+        return cls(said.path, replace(facts, task=task.name), table, budget, said.settings, target, said.about)
+
+    @classmethod
+    def resumed(cls, folder: Path, said: Said, settings: Sequence[str]) -> LanguageJob:
+        """The job whose run is in `folder`, or beside it; options that are `said` again must be those of the run.
+
+        If it is published and only its key was left to be destroyed, that is done now, and nothing is left to run.
+        """
+        check_used(said.table)
+        folder = begun_options.run_folder(folder)
+        old = begun_options.begun(folder, said.given(settings))
+        assert old.path is not None
+        assert old.out is not None
+        made = cls(old.path, old.facts, old.table, old.budget, old.settings, old.out, old.about, begun=folder)
+        kept = RunFolder(folder)
+        if finish_publishing(kept.run, kept.secrets, made.target):
+            return replace(made, published=True)
+        check_target(made.target)
         return made
 
     @property
     def folder(self) -> Path:
         """The folder of the run."""
-        return self.target.with_name(self.target.name + ".run")
+        return self.begun or self.target.with_name(self.target.name + ".run")
 
     @property
     def task(self) -> Task:
@@ -144,23 +136,19 @@ class LanguageJob:
     def _privacy(self) -> tuple[float | None, float | None]:
         return self.budget.epsilon, self.budget.delta
 
-    def run(self, *, ledger: str | None, dataset_id: str, resume: Path | None) -> tuple[Guarantee, Trained, OfTexts]:
-        """Train and publish; return the guarantee with the run, and what is said of its texts. `resume`: the folder of
-        this run, to go on with it."""
-        if resume is not None and real(resume) not in (real(self.folder), real(self.target)):
-            raise InputError(f"{resume} is not the folder of this run, {self.folder}; give all its options again")
+    def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained, OfTexts]:
+        """Train and publish; return the guarantee with the run, and what is said of its texts."""
         refuse_several_processes()  # this and the next before anything is read
         plan = self.plan()
-        if resume is None:
+        if self.begun is None:
             RunFolder(self.folder).check_new()
             check_room(ledger, dataset_id, plan.guarantee)
         source = TableSource(self.path, self.table.test)
         source.check()
         source.check_copies()
         classes = self._classes()
-        options = self._options(classes)
-        if resume is not None:
-            begun_options.check_same(self.folder, options)
+        if self.begun is not None:
+            begun_options.check_classes(self.folder, classes)
         private = read_rows(self.path, [*self._columns(), *([] if self.table.unit == "row" else [self._unit()])])
         tokenizer, model = self._loaded(classes)
         wrapped = TransformersModel(model, self.task)
@@ -183,10 +171,10 @@ class LanguageJob:
             public=PublicData(test=test, canaries=None if canaries is None else canaries.declared),
             run=RunOptions(
                 self.folder,
-                resume=resume is not None,
+                resume=self.begun is not None,
                 ledger=ledger,
                 dataset_id=dataset_id,
-                on_open=lambda: begun_options.keep(self.folder, options),
+                on_open=lambda: begun_options.keep(self.folder, self._said().options(), classes),
             ),
             engine=EngineOptions(self.settings.engine),
         )
@@ -194,23 +182,8 @@ class LanguageJob:
         texts = self._described(trained, canaries, encoded, length)
         return self._published(trained, texts), trained, texts
 
-    def _options(self, classes: Sequence[str]) -> dict[str, object]:
-        """What was said of the run, as plain values. The plan keeps the budget itself."""
-        test = None if self.table.test is None else str(real(self.table.test))
-        return {
-            "file": str(real(self.path)),
-            "--test": test,
-            "--text": self.table.wide.text,
-            "--target": self.table.target,
-            "--unit": self.table.unit,
-            "--classes": list(classes),
-            "--model": str(self._source()),
-            "--task": self.task.name,
-            "--lora": self.facts.lora,
-            "--length": self.facts.length,
-            "--canaries": self.facts.canaries,
-            "--canary": self.facts.canary,
-        } | asdict(self.settings)
+    def _said(self) -> Said:
+        return Said(self.path, self.facts, self.table, self.budget, self.settings, self.target, self.about)
 
     def _canaries(self, model: Any, encoded: Callable[..., TransformersRows]) -> Canaries | None:
         """The made-up texts to put among the rows, by the weights that training starts from; None if there are none."""
@@ -308,3 +281,10 @@ class LanguageJob:
                 tokens["labels"] = classes.index(label)
             made.append(tokens)
         return TransformersRows(made, self.task, length=length, padding=padding)
+
+
+def check_used(table: TableFacts) -> None:
+    """Refuse options of tables that a language model does not have."""
+    unused = [one for one in table.given if one not in ("--text", "--target", "--unit", "--test", "--classes")]
+    if unused:
+        raise InputError(f"{unused[0]} is not for a language model; leave it out")

@@ -1,0 +1,84 @@
+"""Options that are given again with `--resume`: they must be those that the run was begun with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from discreet.certificate.described import About
+from discreet.core.disk import real
+from discreet.core.errors import InputError
+from discreet.jobs.source import Work
+from discreet.jobs.table_facts import NO_TABLE, TableFacts
+from discreet.recipes import Recipe
+from discreet.recipes.recipe_files import recipe_of, settings_of
+
+
+@dataclass(frozen=True, slots=True)
+class SaidAgain:
+    """What a command line with `--resume` says beside it; by default nothing."""
+
+    recipe: str | None = None
+    data: Path | None = None
+    out: Path | None = None
+    settings: Sequence[str] = ()
+    overrides: Mapping[str, object] = field(default_factory=dict)
+    options: TableFacts = NO_TABLE
+    about: About = field(default_factory=About)
+
+    def check(self, folder: Path, work: Work, target: Path, about: About) -> None:
+        """Refuse what differs from the run in `folder`, which was begun with `work`, `target` and `about`.
+
+        Without the recipe or table, settings are compared one by one; with it, they are all the command says, with the
+        defaults of what it leaves out. Options of a table go with its name.
+        """
+        for name, given, kept in (
+            ("--title", self.about.title, about.title),
+            ("--note", self.about.note, about.note),
+            ("--out", _real(self.out), _real(target)),
+            ("--data", _real(self.data), _real(work.data)),
+        ):
+            if given is not None and given != kept:
+                raise _differs(folder, f"{name} {kept}", f"{name} {given}")
+        if self.recipe is None:
+            if self.options.given:
+                raise InputError(
+                    f"{self.options.given[0]} with --resume can be compared with the run if the table is named too; "
+                    "leave it out"
+                )
+            again = recipe_of(work.recipe.model_dump(mode="json"), "--resume", self.settings, self.overrides)
+        else:
+            said = Work.of(self.recipe, work.data, self.options, self.settings, self.overrides)
+            kept, given = _sources(work), _sources(said)
+            if kept != given:
+                raise _differs(folder, kept, given)
+            again = said.recipe
+        _check_recipes(folder, work.recipe, again)
+
+
+def _check_recipes(folder: Path, kept: Recipe, again: Recipe) -> None:
+    for old, new in zip(settings_of(kept), settings_of(again), strict=False):
+        if old != new:
+            raise _differs(folder, old, new)
+    if kept.model_dump(mode="json") != again.model_dump(mode="json"):
+        raise _differs(folder, "its recipe and schema", "another")
+
+
+def _sources(work: Work) -> str:
+    """The private table and what is declared public beside it, for people."""
+    if work.table is None:
+        return "no table"
+    path, *public = work.table.as_dict().items()
+    return " ".join([str(path[1]), *(f"--{name} {one}" for name, one in public if one is not None)])
+
+
+def _real(path: Path | None) -> str | None:
+    return None if path is None else str(real(path))
+
+
+def _differs(folder: Path, kept: str, given: str) -> InputError:
+    return InputError(
+        f"{folder} was begun with {kept}, not {given}; leave out what is said again, and it goes on as it was begun: "
+        f"discreet train --resume {folder}"
+    )
