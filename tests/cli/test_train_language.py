@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import random
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import torch
 from tiny_model_folder import PUBLIC, model_folder, transformers
 
 from discreet.cli.app import run
+from discreet.training import training as training_module
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -236,6 +240,24 @@ def test_a_run_without_room_in_the_budget_is_refused_before_a_text_is_read(capsy
     command = ["train", "none.jsonl", "--text", "review", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]
     assert run([*command, "--ledger", "l.sqlite", "--dataset-id", "people"]) == 3
     assert "people" in capsys.readouterr().err
+
+
+def test_an_interruption_names_the_command_that_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def stop_requests() -> Iterator[Any]:
+        yield lambda: signal.SIGINT
+
+    write("reviews.csv")
+    model_folder(Path("tiny"))
+    with monkeypatch.context() as patch:
+        patch.setattr(training_module, "stop_requests", stop_requests)
+        command = ["train", "reviews.csv", "--text", "review", "--unit", "row", "--model", "tiny"]
+        assert run([*command, *BUDGET, *FEW]) == 130
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.endswith("; go on with --resume reviews-private.run")
+    assert run(["train", "--resume", "reviews-private.run"]) == 0, capsys.readouterr().err
 
 
 def test_classes_of_a_public_table_must_be_what_they_were(

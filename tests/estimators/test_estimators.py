@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +27,10 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 import discreet
 from discreet import PrivateClassifier, PrivateRegressor
 from discreet.accounting.adaptive.filters import BasicFilter
+from discreet.core.errors import Interrupted
 from discreet.ledger import Ledger
 from discreet.prediction import predict_frame, predict_table
+from discreet.training import training as training_module
 
 GENERATOR = np.random.Generator(np.random.PCG64(5))
 X = GENERATOR.uniform(size=(300, 3))
@@ -256,6 +261,17 @@ def test_every_fit_is_a_charge(caplog: pytest.LogCaptureFixture) -> None:
     assert "a second charge" in caplog.text
     with pytest.raises(discreet.BudgetExhausted):
         clone(one).fit(X, Y)
+
+
+def test_an_interrupted_fit_says_that_it_stays_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def stop_requests() -> Iterator[Any]:
+        yield lambda: signal.SIGINT
+
+    monkeypatch.setattr(training_module, "stop_requests", stop_requests)
+    with pytest.raises(Interrupted, match=r"stopped after step 1 of 40 .*; what was charged stays charged") as stop:
+        classifier().fit(X, Y)
+    assert "resume" not in str(stop.value)
 
 
 def test_a_pipeline_that_learns_from_private_rows_is_refused() -> None:

@@ -19,12 +19,14 @@ from discreet.clipping import ENGINES
 from discreet.core.errors import Interrupted
 from discreet.distributed.ranks import Ranks
 from discreet.ledger import Budget, Ledger
+from discreet.publication import publish
 from discreet.randomness import NOISE_SAMPLERS, TestStream
 from discreet.training import RunOptions, Trained, Training
 from discreet.training import training as training_module
 from discreet.training.public import monitor as watch_module
 from discreet.training.run.checkpoint import read_checkpoint
 from discreet.training.run.checkpoint_files import load_checkpoint
+from discreet.verification import verify
 
 
 def test_nothing_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,7 +144,7 @@ def test_an_interrupted_run_goes_on_after_its_charges(
     with monkeypatch.context() as patch:
         interrupt_after(patch, stopped)
         paid = rf" \(charged with it and lost: {lost} more\)" if lost else ""
-        with pytest.raises(Interrupted, match=f"stopped after step {stopped} of 7{paid}; go on") as interruption:
+        with pytest.raises(Interrupted, match=f"stopped after step {stopped} of 7{paid}; make the") as interruption:
             tiny_training(tmp_path, public_test=blobs(9, seed=1)).run(evaluate_every=1)
     assert interruption.value.signal == signal.SIGINT
     again = tiny_training(tmp_path, public_test=blobs(9, seed=1), stream=TestStream(9), resume=True)
@@ -156,6 +158,23 @@ def test_an_interrupted_run_goes_on_after_its_charges(
         (6, 1),
     ]
     assert [entry.attempt for entry in trained.entries if entry.kind == "attempt"] == [0, 1]
+
+
+def test_a_script_is_told_what_a_script_can_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No option of the command line; and what it says publishes what there is, under the whole plan's guarantee."""
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 3)
+        with pytest.raises(Interrupted) as interruption:
+            tiny_training(tmp_path, stream=None).run()
+    said = str(interruption.value)
+    assert "--" not in said
+    assert f"run=RunOptions({str(tmp_path / 'run')!r}, resume=True)" in said
+    assert "with training.session() as session: publish(training.result(session), FOLDER)" in said
+    training = tiny_training(tmp_path, stream=None, resume=True)
+    with training.session() as session:
+        guarantee = publish(training.result(session), tmp_path / "out")
+    assert guarantee == training.plan.guarantee()
+    assert verify(tmp_path / "out").accepted
 
 
 def test_a_stop_at_the_last_step_is_a_finished_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,13 +56,16 @@ class PrivacyViolation(DiscreetError):
 
 
 class Interrupted(DiscreetError):
-    """A run was asked to stop and did so between two steps. It can be resumed, or published as it is."""
+    """A run was asked to stop and did so between two steps. It can be resumed, or published as it is.
+
+    `happened` is the message without `how` to go on, which a command, a script and an estimator say otherwise.
+    """
 
     told = True  # where several processes stop, all of them do, and one says so
 
-    def __init__(self, message: str, signal: int) -> None:
-        super().__init__(message)
-        self.signal = signal
+    def __init__(self, happened: str, signal: int, how: str = "") -> None:
+        super().__init__(f"{happened}; {how}" if how else happened)
+        self.happened, self.signal = happened, signal
 
 
 class VerificationFailed(DiscreetError):

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from discreet.certificate.canonical import digest
 from discreet.core.array_types import Array
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, Interrupted
 from discreet.core.guarantee import Guarantee
 from discreet.data.private.overlap import refuse_own_rows
 from discreet.data.tables import Encoder
@@ -115,7 +115,12 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             logger.warning("this estimator is fitted again: that is a second charge, beside the first")
         folder = Path(self.run_dir or f"discreet-runs/{secrets.token_hex(4)}")
         run = Run(folder, ledger=self.ledger, dataset_id=self.dataset_id)
-        trained = carry_out(recipe, training_on(recipe, ready, recipe.build_model(), run), progress=False)
+        training = training_on(recipe, ready, recipe.build_model(), run)
+        try:
+            trained = carry_out(recipe, training, progress=False)
+        except Interrupted as stop:
+            how = "what was charged stays charged; an estimator cannot go on, and another fit is another charge"
+            raise Interrupted(stop.happened, stop.signal, how) from None
         self.trained_, self.plan_, self.guarantee_ = trained, trained.plan, trained.plan.guarantee()
         self._recipe_used, self._encoder, self._seen = recipe, encoder, _remembered(X)
         return self

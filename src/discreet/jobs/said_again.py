@@ -1,18 +1,30 @@
-"""Options that are given again with `--resume`: they must be those that the run was begun with."""
+"""Going on with a run on the command line: what an interruption says, and options that are given again with
+`--resume`, which must be those that the run was begun with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from discreet.certificate.described import About
 from discreet.core.disk import real
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, Interrupted
 from discreet.jobs.source import Work
 from discreet.jobs.table_facts import NO_TABLE, TableFacts
 from discreet.recipes import Recipe
 from discreet.recipes.recipe_files import recipe_of, settings_of
+
+
+@contextmanager
+def resumable(folder: Path, *, finish: bool) -> Iterator[None]:
+    """An interruption inside says which command goes on; `finish`: and which one publishes what there is."""
+    try:
+        yield
+    except Interrupted as stop:
+        more = f", or publish what there is with --resume {folder} --finish" if finish else ""
+        raise Interrupted(stop.happened, stop.signal, f"go on with --resume {folder}{more}") from None
 
 
 @dataclass(frozen=True, slots=True)

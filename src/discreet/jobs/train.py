@@ -25,7 +25,7 @@ from discreet.jobs.audits.audit_build import subject_of_recipe
 from discreet.jobs.baseline import with_baseline
 from discreet.jobs.defaults_in_words import defaults_in_words
 from discreet.jobs.phases import Phases
-from discreet.jobs.said_again import SaidAgain
+from discreet.jobs.said_again import SaidAgain, resumable
 from discreet.jobs.source import Work
 from discreet.jobs.table_facts import NO_TABLE, TableFacts
 from discreet.jobs.table_source import TableSource, recalled, unbought
@@ -224,7 +224,8 @@ class Job:
 
     def _carried_out(self, training: Training, *, finish: bool) -> Trained:
         if not finish:
-            return carry_out(self.recipe, training)
+            with resumable(self.folder, finish=True):
+                return carry_out(self.recipe, training)
         with training.session() as session:
             return training.result(session)
 

@@ -18,7 +18,6 @@ from torch.optim.lr_scheduler import LRScheduler
 from discreet.clipping import Criterion, private_parameters, training_mode
 from discreet.clipping.digests import check_unchanged, state_digests
 from discreet.clipping.geometry import Geometry
-from discreet.core.errors import Interrupted
 from discreet.distributed.team import Team
 from discreet.ledger import Entry
 from discreet.mechanism import Chain
@@ -229,7 +228,7 @@ class Training:
                 if session.between_blocks or signal is not None:
                     self.save(session)
                 if signal is not None and not session.finished:
-                    raise Interrupted(stopped(session.position, self.plan.charges, session.left, self.folder), signal)
+                    raise stopped(session.position, self.plan.charges, session.left, self.folder, signal)
 
             self.take_steps(session, after_step, every, early)
             tell(session.position)

@@ -22,6 +22,7 @@ from discreet.jobs.language.base_folder import checked_folder, load_for, most_to
 from discreet.jobs.language.begun_options import Said
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
 from discreet.jobs.language.private_texts import read_rows, tokens_of
+from discreet.jobs.said_again import resumable
 from discreet.jobs.table_facts import TableFacts
 from discreet.jobs.table_source import TableSource
 from discreet.language import (
@@ -178,7 +179,8 @@ class LanguageJob:
             ),
             engine=EngineOptions(self.settings.engine),
         )
-        trained = training.run()
+        with resumable(self.folder, finish=False):
+            trained = training.run()
         texts = self._described(trained, canaries, encoded, length)
         return self._published(trained, texts), trained, texts
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from discreet.core.errors import Interrupted
 from discreet.training.run.run_folder import RunFolder
 
 
@@ -35,10 +36,14 @@ def stop_requests() -> Iterator[Callable[[], int | None]]:
             signal.signal(number, handler)
 
 
-def stopped(position: int, charges: int, lost: int, folder: RunFolder) -> str:
-    """The message for a run that was interrupted after `position` of its `charges`, and loses `lost` paid ones."""
+def stopped(position: int, charges: int, lost: int, folder: RunFolder, signal: int) -> Interrupted:
+    """The end of a run that was interrupted after `position` of its `charges`, and loses `lost` paid ones, with what a
+    script does then."""
     paid = f" (charged with it and lost: {lost} more)" if lost else ""
-    return (
-        f"stopped after step {position} of {charges}{paid}; go on with --resume {folder.path} (in Python: "
-        f"RunOptions({str(folder.path)!r}, resume=True)), or publish what there is with --resume {folder.path} --finish"
+    options = f"run=RunOptions({str(folder.path)!r}, resume=True)"
+    return Interrupted(
+        f"stopped after step {position} of {charges}{paid}",
+        signal,
+        f"make the Training again, as at the start but with {options}: its run() goes on; or publish what there is: "
+        "with training.session() as session: publish(training.result(session), FOLDER)",
     )
