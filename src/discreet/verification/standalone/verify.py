@@ -3,11 +3,11 @@
 It needs NumPy and the standard library, uses nothing of the library that wrote the folder, runs nothing of the folder,
 and recomputes epsilon from the certificate's events. Take a copy from somewhere else than the folder: a forger could
 send his own. PUBLIC_KEY: whose signature it must have, as 64 hexadecimal digits. --strict: also reject files that the
-certificate does not cover. It ends with ACCEPTED (exit code 0), REJECTED or NOT COVERED (1): not every theorem fits
-into one file; the rest is for `discreet verify`. No verifier can know whether training did what the events say.
+certificate does not cover. Its exit code is 0 for ACCEPTED, 1 for REJECTED or NOT COVERED, 2 for other calls. Not every
+theorem fits into one file: the rest is for `discreet verify`. No verifier knows whether training did what events say.
 """
-# fmt: off
 
+# fmt: off
 from __future__ import annotations
 
 import hashlib
@@ -282,8 +282,7 @@ def is_plain(value: Any, way: str) -> bool:
              "number": type(value) in (int, float) and abs(value) <= sys.float_info.max,
              "text": type(value) is str and (bool(value) or not some)}
     def within(limit: str) -> bool:
-        sign = limit.rstrip("+-.0123456789e")
-        least = float(limit.removeprefix(sign))
+        least = float(limit.removeprefix(sign := limit.rstrip("+-.0123456789e")))
         return bool({">": value > least, ">=": value >= least, "<": value < least, "<=": value <= least}[sign])
     return known.get(word, False) and all(map(within, limits))
 
@@ -308,7 +307,7 @@ def check_fields(facts: Facts) -> None:
     apart = mechanism["sampler"] in ("poisson", "allocation", "cyclic_poisson", "none") and mechanism.get("lanes")
     need("sites" not in mechanism or mechanism["sites"] == apart, "sites whose units are not drawn independently")
     need((rows := facts.get("public_batches")) is None or rows["batch"] <= rows["rows"], "no such public rows")
-    need(all(text.isascii() and len(text) <= 2000 for text in facts["assumptions"]), "no sentences of assumptions")
+    need(all(text.isascii() and 0 < len(text) <= 2000 for text in facts["assumptions"] or [""]), "no assumptions")
 
 # 2. HASHES: model, files and ledger are those that the certificate is about.
 SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E5M2": 1, "F8_E4M3": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
@@ -783,11 +782,12 @@ Nobody has checked that training released what the events say and nothing else f
 """ + "\n".join(textwrap.fill(text, 100, initial_indent="- ", subsequent_indent="  ") for text in facts["assumptions"])
 
 def main(arguments: list[str]) -> int:
+    folder, *options = [one for one in arguments if one != "--strict"] or ["--help"]
+    if folder.startswith("-") or (options and not re.fullmatch("--key [0-9a-fA-F]{64}", " ".join(options))):
+        print("use: verify.py FOLDER [--key PUBLIC_KEY, which has 64 hexadecimal digits] [--strict]")
+        return 2
     try:
-        folder, options = arguments[:1], [one for one in arguments[1:] if one != "--strict"]
-        key = options[1] if len(options) == 2 and options[0] == "--key" else None
-        need(len(folder) == 1 and (not options or key is not None), "use: verify.py FOLDER [--key HEX] [--strict]")
-        print("ACCEPTED:", check(Path(folder[0]), key, "--strict" in arguments[1:]))
+        print("ACCEPTED:", check(Path(folder), options[1] if options else None, "--strict" in arguments))
         return 0
     except Stop as stop:
         print(*stop.args, sep=": ")
