@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,20 @@ def test_a_relative_path_means_the_same_file_later(tmp_path: Path, monkeypatch: 
 def test_a_ledger_that_must_be_there_is_not_made(path: Path) -> None:
     refused(lambda: Ledger(path, create=False), "there is no ledger", "restore it")
     assert not path.exists()
+
+
+def test_a_ledger_that_lost_all_its_bytes_is_not_taken_for_a_new_one(path: Path) -> None:
+    path.touch()
+    refused(lambda: Ledger(path), "is empty, so what it was charged is lost", "restore it from a copy")
+    refused(lambda: Ledger(path, create=False), "is empty, so what it was charged is lost")
+    assert path.stat().st_size == 0
+    path.unlink()
+    Ledger(path).close()
+
+
+def test_a_ledger_whose_first_page_another_process_writes_is_waited_for(path: Path, tmp_path: Path) -> None:
+    made = tmp_path / "made.sqlite"
+    Ledger(made).close()
+    path.touch()
+    threading.Timer(0.3, lambda: path.write_bytes(made.read_bytes())).start()
+    Ledger(path).close()

@@ -18,6 +18,7 @@ from discreet.ledger import Budget, Ledger
 from discreet.ledger.chain import next_entry
 from discreet.ledger.names import compared
 from discreet.ledger.store import Store, append, ends
+from discreet.queries import Account
 
 NFC = "M\u00fcnchen \u212b".replace("\u212b", "\u00c5")
 NFD = unicodedata.normalize("NFD", NFC)
@@ -205,3 +206,22 @@ def test_a_name_without_a_budget_is_told_of_those_that_have_one(path: Path, capl
         "and 1 more",
     ]
     ledger.close()
+
+
+@pytest.mark.parametrize("ledger", ["", " ", Path()], ids=["no text", "blank", "no path"])
+def test_a_ledger_without_a_name_is_refused_and_not_left_out(tmp_path: Path, ledger: str | Path) -> None:
+    """A run would open a ledger of its own, outside the budget that was meant."""
+    with pytest.raises(InputError, match="name of the ledger is empty"):
+        tiny_training(tmp_path, ledger=ledger, dataset_id="patients")
+    with pytest.raises(InputError, match="ledger must be"):
+        Account(ledger, delta=1e-6)
+
+
+@pytest.mark.parametrize("name", [None, 7, b"patients"])
+def test_a_name_is_a_text(path: Path, name: object) -> None:
+    for ask in (
+        lambda: Ledger(path).budget(name),  # type: ignore[arg-type]
+        lambda: Account(path, delta=1e-6, dataset=name),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InputError, match="a data set's name is a text"):
+            ask()

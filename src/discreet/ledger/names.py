@@ -23,6 +23,8 @@ _UNSEEN = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0} | {
 
 def checked_name(dataset: str) -> str:
     """The name in normal form NFC; `InputError` for invisible characters, outer blanks or more than 200 characters."""
+    if not isinstance(dataset, str):
+        raise InputError(f"a data set's name is a text, got {dataset!r:.80}; leave it out for none")
     for place, character in enumerate(dataset, start=1):
         if _unseen(character):
             called = unicodedata.name(character, "a control character")

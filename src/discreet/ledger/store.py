@@ -105,6 +105,8 @@ class Store:
             raise LedgerError(
                 f"there is no ledger at {self.shown}; restore it, or name the one that the run began with"
             )
+        if not self._postgres:
+            self._refuse_emptied()
         with self._begin() as connection:
             if self._postgres:
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233910461)")  # one process creates at a time
@@ -124,6 +126,17 @@ class Store:
             return Path(self.where).exists()
         with self._begin() as connection:
             return connection.dialect.has_table(connection, entries.name)
+
+    def _refuse_emptied(self) -> None:
+        """A file without a byte is what is left of a ledger that was cut, or for a moment, one that is being made."""
+        patient_until = time.monotonic() + 2
+        while Path(self.where).is_file() and Path(self.where).stat().st_size == 0:
+            if time.monotonic() > patient_until:
+                raise LedgerError(
+                    f"the ledger {self.shown} is empty, so what it was charged is lost; restore it from a copy, or "
+                    "delete the file if nothing was ever charged there"
+                )
+            time.sleep(_NAP_SECONDS[1])
 
     def close(self) -> None:
         """Release files and connections."""

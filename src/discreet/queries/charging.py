@@ -18,7 +18,7 @@ from discreet.core.events import Event
 from discreet.core.events.event_json import to_json
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
-from discreet.ledger import QUERIES, Ledger
+from discreet.ledger import QUERIES, Ledger, checked_name
 from discreet.randomness import NOISE_SAMPLERS, RoundedSampler, Stream, SystemStream, new_run_key
 
 
@@ -54,8 +54,9 @@ class Account:
     start: Callable[[int], Stream] = system_stream
 
     def __post_init__(self) -> None:
-        if not isinstance(self.ledger, Ledger | str | os.PathLike):
+        if not isinstance(self.ledger, Ledger | str | os.PathLike) or str(self.ledger).strip() in ("", "."):
             raise InputError(f"ledger must be a Ledger or the path of one, got {self.ledger!r}")
+        checked_name(self.dataset)
         object.__setattr__(self, "delta", checks.open_unit("delta", self.delta))
         object.__setattr__(self, "adjacency", parse(Adjacency, "adjacency", self.adjacency))
         object.__setattr__(self, "method", parse(Method, "method", self.method))

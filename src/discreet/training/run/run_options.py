@@ -55,6 +55,8 @@ class RunOptions:
     def check(self) -> None:
         """Refuse a run that could not be opened, before any data is read for it."""
         checked_name(self.dataset_id)
+        if self.ledger is not None and str(self.ledger).strip() in ("", "."):  # Path("") is "."
+            raise InputError("the name of the ledger is empty; leave ledger out, or name one")
         if self.resume and self.folder is None:
             raise InputError("to resume a run, name its folder: run=RunOptions(FOLDER, resume=True)")
         if self.dataset_id and self.ledger is None and not self.resume:
