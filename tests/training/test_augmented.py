@@ -143,6 +143,33 @@ def test_what_cannot_be_a_transform_is_refused_before_anything_is_charged(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+def rare_mixup(inputs: Tensor) -> Tensor:
+    """It mixes so seldom that no trial of random rows shows it."""
+    if float(torch.rand(())) > 1e-6:
+        return inputs
+    return mixup(inputs)
+
+
+def test_a_transform_that_may_mix_gets_one_row_at_a_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sizes: list[int] = []
+
+    def rare(inputs: Tensor) -> Tensor:
+        sizes.append(len(inputs))
+        return rare_mixup(inputs)
+
+    training = tiny_training(tmp_path, data=Augmented(blobs(), rare, 2))
+    assert "the transform gets one row at a time, which is slow, and in which rows cannot be mixed" in caplog.text
+    sizes.clear()
+    training.run(progress=False)
+    assert sizes
+    assert set(sizes) == {1}
+
+
+def test_what_is_proved_gets_all_rows_together_and_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tiny_training(tmp_path, data=Augmented(blobs(), noisy, 2))
+    assert "one row at a time" not in caplog.text
+
+
 def test_the_private_data_is_not_public_because_it_is_augmented(tmp_path: Path) -> None:
     data = blobs()
     with pytest.raises(InputError, match="is the training data itself"):

@@ -22,7 +22,8 @@ class Function:
     row at a time, each by a fresh copy of the function.
 
     `function`: from rows to equally many rows, along axis 0. `rows`: random rows of the same shape and type.
-    `together`: whether to prove anything. `again`: the number of calls that were done row by row.
+    `together`: whether to prove anything. `unproved`: why the proof failed, or "". `again`: the number of calls that
+    were done row by row.
     """
 
     def __init__(self, function: Callable[[Tensor], Tensor], rows: Tensor, *, together: bool = True) -> None:
@@ -30,13 +31,16 @@ class Function:
         self._pristine = copy.deepcopy(function)
         self._proofs: Proofs | None = None
         self._like: Tensor | None = None
-        self.again = 0
+        self.unproved, self.again = "", 0
         with contextlib.suppress(Exception), torch.random.fork_rng():
             self._like = copy.deepcopy(function)(rows[:1].clone())
         if not together:
             return
-        with contextlib.suppress(Mixes, RuntimeError, ValueError, IndexError, TypeError), torch.random.fork_rng():
-            self._proofs = Proofs([proved(self._run)], self._run)
+        try:
+            with torch.random.fork_rng():
+                self._proofs = Proofs([proved(self._run)], self._run)
+        except (Mixes, RuntimeError, ValueError, IndexError, TypeError) as error:
+            self.unproved = (str(error).splitlines() or [type(error).__name__])[0]
 
     @property
     def is_proved(self) -> bool:

@@ -46,7 +46,7 @@ def prove(template: Template) -> None:
         labels.follow(number, op)
     for argument in program.returned:
         if labels.of(argument.ref) not in (BATCH, SHARED, UNIFORM):
-            raise Mixes(labels.why("what the model returns"))
+            raise Mixes(labels.why("what is returned"))
     for held in program.held:
         label = labels.of(held.tensor.ref)
         if held.axis < 0 and (isinstance(label, Rows) or label in (SHARED, UNIFORM)):

@@ -3,6 +3,7 @@ copies."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +24,8 @@ from discreet.core.errors import InputError, UnsupportedModel
 from discreet.data import PrivateData
 from discreet.training.preflight.engine_options import EngineOptions
 from discreet.training.preflight.random_rows import Examples, random_rows
+
+_log = logging.getLogger("discreet")
 
 _CLIP = Clip(1.0, 2.0**-30)
 
@@ -115,8 +118,14 @@ def watched(
 
 
 def with_rows_apart(data: PrivateData, model: nn.Module) -> PrivateData:
-    """The data, with its transform called row by row unless it is proved to keep the rows of a chunk apart."""
+    """The data, with its transform called row by row unless it is proved to keep the rows of a chunk apart. A warning
+    says why it is not."""
     if data.transform is None:
         return data
-    rows = random_rows(model, data, None, raw=True).inputs
-    return replace(data, transform=Function(data.transform, rows))
+    function = Function(data.transform, random_rows(model, data, None, raw=True).inputs)
+    if function.unproved:
+        _log.warning(
+            "the transform gets one row at a time, which is slow, and in which rows cannot be mixed: %s",
+            function.unproved,
+        )
+    return replace(data, transform=function)
