@@ -14,6 +14,7 @@ from problems import tiny_training
 from discreet import verify
 from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.core.errors import InputError
+from discreet.distributed import launch
 from discreet.distributed.ranks import Ranks
 from discreet.jobs.train import Job
 from discreet.ledger import Ledger
@@ -141,3 +142,11 @@ def test_a_run_keeps_the_lanes_that_it_began_with(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="began as one process without lanes"):
         tiny_training(tmp_path / "other", shard="replicate", resume=True)
     assert RunOptions().lanes is None
+
+
+def test_processes_that_would_fill_the_memory_are_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "usable_cores", lambda: 3)
+    monkeypatch.setattr(launch, "elastic_launch", lambda *_: lambda *_: None)
+    with pytest.raises(InputError, match=r"13 processes on 3 cores would fill the memory.* 12 at most"):
+        launch.launch(13, ["train", "digits"])
+    assert launch.launch(12, ["train", "digits"]) == 0

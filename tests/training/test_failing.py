@@ -110,6 +110,19 @@ def test_a_scheduler_that_asks_for_a_loss_is_refused_before_the_run(tmp_path: Pa
         tiny_training(tmp_path, model=model, optimizer=optimizer, scheduler=scheduler)
 
 
+def test_a_scheduler_that_ends_before_the_plan_is_refused_before_the_run(tmp_path: Path) -> None:
+    model, plan = linear(), tiny_plan()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for steps in (plan.steps - 1, plan.steps):
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=steps)
+        given = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
+        if steps == plan.steps:
+            tiny_training(tmp_path / "run", plan=plan, **given).run(progress=False)
+            break
+        with pytest.raises(InputError, match=f"OneCycleLR has {steps} steps and the plan {plan.steps}"):
+            tiny_training(tmp_path / "short", plan=plan, **given)
+
+
 class Choosy(nn.Module):
     """Refuses large inputs."""
 

@@ -172,3 +172,24 @@ def test_a_model_without_any_gradient_yet_is_let_pass() -> None:
         for parameter in made.parameters():
             parameter.zero_()
     check_loss(made, in_row, examples())
+
+
+class Scaled(nn.Module):
+    """A loss with a scale of its own."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(scale))
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(output, target) * self.scale
+
+
+def test_what_cannot_teach_anything_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    check_loss(model(), F.cross_entropy, examples())
+    assert not caplog.text
+    check_loss(model(), Scaled(1.0), examples())
+    assert "parameters of the loss (Scaled) are not trained: scale; make them part of the model" in caplog.text
+    assert "on every random row" not in caplog.text
+    check_loss(model(), Scaled(float("nan")), examples())
+    assert "the loss (Scaled) or its gradient is NaN or infinite on every random row" in caplog.text

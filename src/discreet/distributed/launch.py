@@ -13,14 +13,24 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from discreet.core import checks
+from discreet.core.errors import InputError
 from discreet.randomness.blocks import usable_cores
+
+_FEW, _PER_CORE = 8, 4
+"""How many processes are started at most: so many, or so many for each core where that is more."""
 
 
 def launch(processes: int, arguments: Sequence[str]) -> int:
     """Run `python -m discreet` with these arguments in so many processes, and return the exit code of the one that
     failed first, or 0. The cores are shared out, unless OMP_NUM_THREADS says how many each takes."""
-    count = checks.count("processes", processes)
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // count)))
+    count, cores = checks.count("processes", processes), usable_cores()
+    most = max(_FEW, _PER_CORE * cores)
+    if count > most:
+        raise InputError(
+            f"{count} processes on {cores} cores would fill the memory, each with its own torch and model; start "
+            f"{most} at most, or several machines' with torchrun"
+        )
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
     logging.disable(logging.CRITICAL)  # the processes themselves say what went wrong
     config = LaunchConfig(
         min_nodes=1,

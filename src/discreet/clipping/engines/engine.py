@@ -163,6 +163,8 @@ def vectorised(
         gradients = vectorised_call(grad(loss), (None, 0, 0), trainable, inputs, targets)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
+        if "data-dependent control flow" in reason:
+            reason = "Python code reads the numbers of a tensor: an `if` on one, or .item()"
         raise UnsupportedModel(f"the engine 'vmap' cannot run this model ({reason}); use engine='reference'") from error
     if units is not None:
         means = units.means if units.most > 1 else torch.as_tensor

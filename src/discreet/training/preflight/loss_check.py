@@ -8,6 +8,7 @@ A loss that compares examples (contrastive losses) is safe here, since it sees o
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -26,6 +27,8 @@ _TRIED = 3
 _FACTORS = (1.0, 1e3, 1e6)
 """Factors by which the numbers of the other examples are larger."""
 
+_log = logging.getLogger("discreet")
+
 _CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError)
 """Exceptions of models and losses on rows that they cannot take."""
 
@@ -39,6 +42,8 @@ def check_loss(model: nn.Module, criterion: Criterion, examples: Examples) -> No
     """
     rows = [(examples.inputs[i : i + 1], examples.targets[i : i + 1]) for i in range(2 * _TRIED)]
     described = f"the loss ({getattr(criterion, '__name__', type(criterion).__name__)})"
+    if isinstance(criterion, nn.Module) and (own := [name for name, _ in criterion.named_parameters()]):
+        _log.warning("parameters of %s are not trained: %s; make them part of the model", described, ", ".join(own))
     with modes_kept(model), torch.random.fork_rng(), repeatable(), _put_back(criterion) as digests:
         training_mode(model)
         try:
@@ -67,6 +72,12 @@ def check_loss(model: nn.Module, criterion: Criterion, examples: Examples) -> No
         raise UnsupportedModel(
             f"{described} compares the rows of a batch: a row alone has no gradient, and each row is clipped alone; "
             "make what is compared one row (two views of it, a pair, a triplet)"
+        )
+    if not any(all(bool(part.isfinite().all()) for part in one) for one in first):
+        _log.warning(
+            "%s or its gradient is NaN or infinite on every random row; if it is so on private rows too, nothing is "
+            "learnt from them, as a gradient that is not finite counts as zero",
+            described,
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from torch.optim.lr_scheduler import LRScheduler, OneCycleLR, ReduceLROnPlateau
 
 from discreet.certificate.files import plan_fault
 from discreet.clipping import Criterion
@@ -80,11 +80,16 @@ def check_optimizer(
     optimizer: torch.optim.Optimizer, plan: Plan | AdaptivePlan, scheduler: LRScheduler | None = None
 ) -> None:
     """Let an optimizer that depends on the noise check that of a fixed plan (an adaptive plan's it sees step by step).
-    Refuse a scheduler that needs a loss."""
+    Refuse a scheduler that needs a loss, or that has fewer steps than the plan."""
     if isinstance(scheduler, ReduceLROnPlateau):
         raise InputError(
             "ReduceLROnPlateau asks for a loss at every step, and that of private rows is not paid for; take a "
             "schedule that looks at steps alone, or stop early by a metric that is public or bought"
+        )
+    if isinstance(scheduler, OneCycleLR) and scheduler.total_steps < plan.steps:
+        raise InputError(
+            f"OneCycleLR has {scheduler.total_steps} steps and the plan {plan.steps}, so the run would fail on the "
+            f"way; make it with total_steps={plan.steps}"
         )
     if plan.policy is None and plan.clipping.norm_at(0) is not None:
         check_noise(optimizer, mean_noises(plan))
