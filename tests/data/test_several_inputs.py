@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset, Subset
+from torch.utils.data import Dataset, Subset, TensorDataset
 
 from discreet import Augmented, Columns, InputError, Plan, PublicData, Training
 from discreet.data import as_public
@@ -56,18 +56,102 @@ def training(folder: Path, data: object, model: nn.Module | None = None, **more:
 
 
 NAMED = Rows(lambda i: {"tokens": TOKENS[i], "mask": MASK[i], "kind": int(KINDS[i])})
-MADE: dict[str, Rows] = {
-    "a dictionary and a target": Rows(lambda i: ({"tokens": TOKENS[i], "mask": MASK[i]}, KINDS[i])),
-    "a pair and a target": Rows(lambda i: ((TOKENS[i], MASK[i]), KINDS[i])),
-    "three": Rows(lambda i: (TOKENS[i], MASK[i], KINDS[i])),
-    "a dictionary": NAMED,
+PAIRS, TAKEN = "forward(rows[:, 0], rows[:, 1])", "forward({'tokens': rows[:, 0], 'mask': rows[:, 1]})"
+COLUMNS = "discreet.Columns(data, target=NAME, inputs=NAMES)"
+MADE: dict[str, tuple[Any, str]] = {
+    "a dictionary and a target": (Rows(lambda i: ({"tokens": TOKENS[i], "mask": MASK[i]}, KINDS[i])), TAKEN),
+    "a pair and a target": (Rows(lambda i: ((TOKENS[i], MASK[i]), KINDS[i])), PAIRS),
+    "three": (Rows(lambda i: (TOKENS[i], MASK[i], KINDS[i])), PAIRS),
+    "a dictionary": (NAMED, COLUMNS),
+    "a list of rows": ([({"tokens": TOKENS[i], "mask": MASK[i]}, KINDS[i]) for i in range(40)], TAKEN),
+    "tensors by name and targets": (({"tokens": TOKENS, "mask": MASK}, KINDS), TAKEN),
+    "tensors and targets": (([TOKENS, MASK], KINDS), PAIRS),
+    "three tensors": ((TOKENS, MASK, KINDS), PAIRS),
+    "a data set of three": (TensorDataset(TOKENS, MASK, KINDS), PAIRS),
+    "tensors by name": ({"tokens": TOKENS, "mask": MASK, "kind": KINDS}, COLUMNS),
 }
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_an_error_says_what_to_do_with_rows_of_several_inputs(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"given as one tensor: torch.stack or torch.cat them"):
-        training(tmp_path / "run", MADE[name])
+    data, said = MADE[name]
+    with pytest.raises(InputError) as refused:
+        training(tmp_path / "run", data)
+    assert str(refused.value).endswith(said)
+    assert ("torch.stack([tokens, mask], 1)" in str(refused.value)) is (said is TAKEN)
+
+
+class OfTwo(nn.Module):
+    """It takes tokens and their mask as two arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.head = nn.Embedding(9, 8), nn.Linear(8, 2)
+
+    def forward(self, tokens: Tensor, mask: Any) -> Tensor:
+        found: Tensor = self.head((self.words(tokens) * mask.unsqueeze(2)).sum(1))
+        return found
+
+
+class OfOptional(OfTwo):
+    def forward(self, tokens: Tensor, mask: Any = None) -> Tensor:
+        return super().forward(tokens, mask)
+
+
+class OfNames(OfTwo):
+    def forward(self, batch: Any) -> Tensor:  # type: ignore[override]
+        return super().forward(batch["tokens"], batch["mask"])
+
+
+class Apart(OfTwo):
+    """As the error for `OfTwo` says."""
+
+    def forward(self, rows: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(rows[:, 0], rows[:, 1])
+
+
+class ApartByName(OfNames):
+    def forward(self, rows: Tensor) -> Tensor:
+        return super().forward({"tokens": rows[:, 0], "mask": rows[:, 1]})
+
+
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
+@pytest.mark.parametrize("kind", [OfTwo, OfOptional, OfNames])
+def test_a_model_that_takes_several_inputs_is_refused_with_what_to_write(kind: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as refused:
+        training(tmp_path / "run", (torch.stack([TOKENS, MASK.long()], 1), KINDS), kind())
+    wanted = TAKEN if kind is OfNames else PAIRS
+    assert f"class Apart({kind.__name__}):" in str(refused.value)
+    assert str(refused.value).endswith(wanted)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_error_of_another_kind_has_no_such_advice(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot take examples") as refused:
+        training(tmp_path / "run", (torch.rand(40, 3), KINDS), nn.Linear(4, 2))
+    assert "Apart" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", [Apart, ApartByName])
+def test_what_is_advised_trains(kind: Any, tmp_path: Path) -> None:
+    """On tensors and arrays by name; the rows of others are their own."""
+    data = Columns({"tokens": TOKENS, "mask": MASK.numpy(), "kind": KINDS}, target="kind", inputs=["tokens", "mask"])
+    run = training(tmp_path / "run", data, kind())
+    assert run.run(progress=False).charged_steps == 2
+    assert set(run.model.state_dict()) == set(OfTwo().state_dict())
+
+
+def test_tensors_by_name_pair_up_and_are_known_as_private(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="different numbers of rows, tokens 40, kind 39"):
+        Columns({"tokens": TOKENS, "kind": KINDS[:39]}, "kind", "tokens")
+    with pytest.raises(InputError, match="data has the parts train, test"):
+        Columns({"train": NAMED, "test": NAMED}, "kind", "tokens")
+    data = Columns({"tokens": TOKENS, "mask": MASK, "kind": KINDS}, "kind", ["tokens", "mask"])
+    public = Columns(
+        {"tokens": TOKENS[:9], "mask": MASK[:9].clone(), "kind": KINDS[:9].clone()}, "kind", ["tokens", "mask"]
+    )
+    with pytest.raises(InputError, match="shares rows with it"):
+        training(tmp_path / "run", data, Apart(), public=PublicData(test=public))
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")

@@ -27,11 +27,29 @@ class _Table(Protocol):
     def __getitem__(self, rows: Any, /) -> Any: ...
 
 
+class _Arrays:
+    """Tensors and arrays by name, each with the rows along axis 0."""
+
+    def __init__(self, held: Mapping[Any, Any]) -> None:
+        sizes = {name: len(part) if part.ndim else 0 for name, part in held.items()}
+        if len(set(sizes.values())) > 1:
+            said = ", ".join(f"{name} {size}" for name, size in sizes.items())
+            raise InputError(f"the fields have different numbers of rows, {said[:200]}; they must pair up")
+        self.held, self.column_names = tuple(held.values()), list(held)
+        self._named, self._rows = dict(held), next(iter(sizes.values()))
+
+    def __len__(self) -> int:
+        return int(self._rows)
+
+    def __getitem__(self, rows: list[int]) -> dict[Any, Any]:
+        return {name: part[rows] for name, part in self._named.items()}
+
+
 class Columns(Dataset[tuple[Tensor, Tensor]]):
     """Rows with named fields, as pairs of an input and a target.
 
     - `data`: a DataFrame of pandas or polars, a table of Arrow, a data set of Hugging Face's `datasets` (one split), or
-      a map-style data set of mappings from names to numbers and arrays.
+      a map-style data set of mappings from names to numbers and arrays, or a mapping of names to tensors and arrays.
     - `target`: the name of the target. Whole numbers are classes, others numbers.
     - `inputs`: the name of one field, whose arrays are the inputs; or several fields of one number each, which
     are put side by side as float32; or several of arrays of one shape, which are put side by side along axis 1 of a
@@ -42,6 +60,8 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
     """
 
     def __init__(self, data: object, target: str, inputs: str | Sequence[str] | None = None) -> None:
+        if isinstance(data, Mapping) and data and all(isinstance(part, Tensor | np.ndarray) for part in data.values()):
+            data = _Arrays(data)
         if isinstance(data, Mapping):
             raise InputError(f"data has the parts {', '.join(map(str, data))}; choose one, for example data['train']")
         data = as_named(data)
@@ -62,7 +82,7 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
     @property
     def held(self) -> Any:
         """The data as it was given."""
-        return self._data.held if isinstance(self._data, ArrowTable) else self._data
+        return self._data.held if isinstance(self._data, ArrowTable | _Arrays) else self._data
 
     def __len__(self) -> int:
         return len(self._data)

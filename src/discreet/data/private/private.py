@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
+from discreet.data.private import several_inputs
 from discreet.data.private.augmented import Augmented, Transform
 from discreet.data.private.groups import Groups, group
 from discreet.data.private.pairs import Frame, paired
@@ -87,10 +88,12 @@ class PrivateData:
             _refuse_mixed(rows, indices)
             pairs = default_collate(rows)
             if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
-                raise InputError(f"each example of the data set must be a pair (input, target){_several(pairs)}")
+                raise InputError(
+                    f"each example of the data set must be a pair (input, target){several_inputs.of_row(pairs)}"
+                )
             inputs, targets = pairs
         if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
-            several = _several(inputs, targets)
+            several = several_inputs.of_pair(inputs, targets)
             raise InputError(f"inputs and targets must be tensors (or numbers and arrays that become tensors){several}")
         return inputs, targets
 
@@ -199,7 +202,7 @@ def as_private(data: object) -> PrivateData:
         return PrivateData(cast("Dataset[Any]", data))
     raise InputError(
         "data must be a pair of tensors or arrays (inputs, targets), or a map-style data set of such pairs, got "
-        f"{_kind_of(data)}"
+        f"{several_inputs.kind_of(data)}"
     )
 
 
@@ -246,25 +249,6 @@ def _refuse_mixed(rows: Sequence[Any], indices: IntArray) -> None:
                 f"row {index} of the data is of types {', '.join(kind)}, row {indices[0]} of {', '.join(kinds[0])}; "
                 "convert all rows to the same types: in a batch torch would, and one row would change all others"
             )
-
-
-def _kind_of(data: object) -> str:
-    kind = type(data).__name__
-    if isinstance(data, tuple) and len(data) == 2:
-        return f"a pair of {' and '.join(type(part).__name__ for part in data)}; make tensors of them"
-    if isinstance(data, Mapping):
-        return f"{kind}; give a pair of what is in it, inputs and targets"
-    return f"{kind}; give the targets too" if isinstance(data, Tensor | np.ndarray) else kind
-
-
-def _several(*parts: object) -> str:
-    """Advice for the error about a row with several inputs or targets; empty if it has one of each."""
-    if not any(isinstance(part, tuple | list | Mapping) for part in parts):
-        return ""
-    return (
-        "; a row that has several is given as one tensor: torch.stack or torch.cat them, and take them apart in the "
-        "model's forward or in the loss (docs/your-code.md, several inputs)"
-    )
 
 
 def _kind(part: object) -> str:

@@ -13,11 +13,14 @@ from discreet.clipping import Criterion, evaluation_mode, private_parameters
 from discreet.core.errors import InputError
 from discreet.data import PrivateData, as_private, check_rows
 from discreet.data.private.overlap import refuse_own_rows
+from discreet.data.private.several_inputs import for_model
 from discreet.training.augmented_views import transformed
 from discreet.training.public.evaluation import rows_at_once
 from discreet.training.public.public_copy import PublicCopy
 
 _AT_ONCE = 512
+_OF_MODELS = (RuntimeError, ValueError, IndexError, TypeError, AttributeError, KeyError)
+"""What a model may raise on rows that it was not made for."""
 
 
 def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> int | None:
@@ -94,11 +97,12 @@ def _try_rows(
         if data.transform is not None:
             check_rows(seen, targets[: len(seen)], int(rows[0]), None)  # it failed on one that is not finite
         output = model(seen)
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+    except _OF_MODELS as error:
         shape = tuple(inputs.shape[1:])
         kind = _other_kind(model, seen)
         raise InputError(
-            f"{where}: the model cannot take examples of shape {shape}: {_first_line(error)}{kind}"
+            f"{where}: the model cannot take examples of shape {shape}: {_first_line(error)}"
+            f"{kind}{for_model(model, error)}"
         ) from error
     named_by_index = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss) and isinstance(output, Tensor)
     classes = int(output.shape[1]) if named_by_index and output.dim() > 1 else None

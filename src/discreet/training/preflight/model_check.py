@@ -28,6 +28,7 @@ from discreet.clipping.admission.example_axes import is_whole
 from discreet.clipping.separation import Remembered
 from discreet.core.errors import InputError, UnsupportedModel
 from discreet.data import PrivateData
+from discreet.data.private.several_inputs import for_model
 from discreet.plan import AdaptivePlan, Plan
 from discreet.training.augmented_views import transformed
 from discreet.training.preflight.random_rows import random_rows
@@ -73,6 +74,9 @@ def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData)
             findings = tried(model, random_rows(model, data, None).inputs)
         except (RuntimeError, ValueError, IndexError, TypeError):
             findings = Findings()
+        except (AttributeError, KeyError) as error:
+            said = f"{type(error).__name__}: {error}{for_model(model, error)}"
+            raise InputError(f"the model fails on rows shaped like the data: {said}") from error
     admit_model(model, findings)
     if data.transform is not None:
         _admit_transform(data, random_rows(model, data, None, raw=True).inputs)

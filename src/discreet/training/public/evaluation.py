@@ -53,7 +53,7 @@ def rows_at_once(model: nn.Module, row: Tensor, most: int) -> int:
     if it fails on it."""
     try:
         outputs = tree_leaves(model(row))
-    except (RuntimeError, ValueError, IndexError, TypeError):
+    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError, KeyError):
         return most
     size = sum(one.numel() * one.element_size() for one in outputs if isinstance(one, Tensor))
     return max(1, min(most, _OUTPUTS // max(1, size)))

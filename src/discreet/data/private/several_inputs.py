@@ -1,0 +1,95 @@
+"""What to do with rows of several inputs, or models that take several: advice at the end of an error.
+
+Every engine, and the proof that rows stay apart, is about one tensor whose first axis are the rows. So fields lie side
+by side in it, and a subclass of the model takes them apart: its weights keep their names.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+_COLUMNS = "; say which field is the target and what the model sees: discreet.Columns(data, target=NAME, inputs=NAMES)"
+
+
+def kind_of(data: object) -> str:
+    """What data that is no pair of arrays is, and what to do with it."""
+    kind = type(data).__name__
+    if isinstance(data, tuple) and len(data) == 2:
+        said = f"a pair of {' and '.join(type(part).__name__ for part in data)}"
+        return f"{said}{_of(data[0])}" if _is_several(data[0]) else f"{said}; make tensors of them"
+    if isinstance(data, Mapping):
+        if not data or not all(map(_is_array, data.values())):
+            return f"{kind}; give a pair of what is in it, inputs and targets"
+        return f"{kind}{_COLUMNS}"
+    if isinstance(data, tuple) and len(data) > 2 and all(map(_is_array, data)):
+        return f"a tuple of {len(data)}{_of(data[:-1])}"
+    return f"{kind}; give the targets too" if _is_array(data) else kind
+
+
+def of_row(row: object) -> str:
+    """Advice where a row is no pair of an input and a target."""
+    if isinstance(row, Mapping):
+        return _COLUMNS
+    return _of(row[:-1]) if isinstance(row, list | tuple) and len(row) > 2 else ""
+
+
+def of_pair(inputs: object, targets: object) -> str:
+    """Advice where inputs or targets are several; "" where they are not."""
+    return next((_of(part) for part in (inputs, targets) if _is_several(part)), "")
+
+
+def for_model(model: nn.Module, error: Exception) -> str:
+    """Advice where a model failed on one tensor and takes several, or a dictionary; "" elsewhere."""
+    names = _arguments(model.forward)
+    if len(names) > 1:
+        return _advice(f"torch.stack([{', '.join(names)}], 1)", [], len(names), type(model).__name__)
+    keys = _keys(model.forward)
+    if keys and isinstance(error, TypeError | IndexError | KeyError):  # torch says "too many indices", or the like
+        return _advice(f"torch.stack([{', '.join(keys)}], 1)", keys, len(keys), type(model).__name__)
+    return ""
+
+
+def _of(parts: Any) -> str:
+    names = list(parts) if isinstance(parts, Mapping) else []
+    stacked = f"torch.stack([{', '.join(map(str, names))}], 1)" if names else "torch.stack(PARTS, 1)"
+    return _advice(stacked, names, len(parts))
+
+
+def _advice(stacked: str, names: Sequence[object], count: int, model: str = "YOUR_MODEL") -> str:
+    columns = [f"rows[:, {place}]" for place in range(min(count, 3))] + ["..."] * (count > 3)
+    taken = ", ".join(columns)
+    if names:
+        taken = "{" + ", ".join(f"{name!r}: {one}" for name, one in zip(names, columns, strict=False)) + "}"
+    return (
+        f"; several inputs of a row are given as one tensor, {stacked} (those of other shapes: torch.cat of their "
+        "flattened rows), and a subclass of the model takes them apart (docs/your-code.md, several inputs):\n"
+        f"  class Apart({model}):\n    def forward(self, rows):\n      return super().forward({taken})"
+    )
+
+
+def _is_several(part: object) -> bool:
+    return isinstance(part, tuple | list | Mapping) and len(part) > 0
+
+
+def _is_array(part: object) -> bool:
+    return isinstance(part, Tensor | np.ndarray)
+
+
+def _arguments(forward: Callable[..., Any]) -> list[str]:
+    """The names of the positional arguments that a forward takes."""
+    try:
+        found = inspect.signature(forward).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [one.name for one in found if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+
+
+def _keys(forward: Callable[..., Any]) -> list[str]:
+    """Names that occur as texts in a forward, which may be the keys of a dictionary that it takes."""
+    code = getattr(forward, "__code__", None)
+    return [] if code is None else [one for one in code.co_consts if isinstance(one, str) and one.isidentifier()]
