@@ -124,3 +124,10 @@ def test_nothing_is_asked_of_the_column_that_names_people_or_rows(role: str, tmp
     (tmp_path / "s.yaml").write_text("\n".join(lines))
     with pytest.raises(InputError, match=r"fill in columns\.who\.categories"):
         load_schema(tmp_path / "s.yaml")
+
+
+@pytest.mark.parametrize(("content", "said"), [("", "is empty"), (HEADER, "has no rows")], ids=["nothing", "a header"])
+def test_a_table_without_rows_has_no_draft(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(InputError, match=f"{said}; give a table with at least one row"):
+        draft(tmp_path / "t.csv")

@@ -157,6 +157,24 @@ def test_no_half_of_a_folder_is_left_when_writing_fails(
     a_published_folder_is_accepted(tmp_path / "deep" / "out")
 
 
+def test_a_folder_that_another_process_made_meanwhile_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained, out = certified_run(tmp_path), tmp_path / "out"
+    real = publishing.write_durably
+
+    def overtaken(path: Path, content: bytes) -> None:
+        real(path, content)
+        out.mkdir(exist_ok=True)
+        (out / "theirs").touch()
+
+    monkeypatch.setattr(publishing, "write_durably", overtaken)
+    with pytest.raises(InputError, match=r"another process made .*out meanwhile"):
+        publish(trained, out)
+    assert [one.name for one in out.iterdir()] == ["theirs"]
+    assert all(secret.exists() for secret in trained.secrets)
+
+
 def test_a_parent_that_is_a_file_is_an_input_error(tmp_path: Path) -> None:
     trained = certified_run(tmp_path)
     (tmp_path / "file").write_text("x")

@@ -178,6 +178,7 @@ def failing(_rows: Any) -> Any:
         (ROWS, BOTH, {"multipliers": [1.0, 0.0]}, "multiplier must be"),
         (ROWS, BOTH, {"multipliers": [1.0, math.nan]}, "multiplier must be"),
         (ROWS, BOTH, {"multipliers": 1e-9}, "protects nobody"),
+        (ROWS, BOTH, {"multipliers": "20"}, "multiplier must be"),
         (ROWS, BOTH, {"multipliers": 1.0, "rate": 0.0}, "rate"),
         (ROWS, [Quantile(0.5, 0, 1, 1.0)], {"epsilon": 1.0}, "bring their own epsilon"),
         (ROWS, [Sum(1.0, (4,))], {"multipliers": 1.0}, "no column 4"),
@@ -187,6 +188,7 @@ def failing(_rows: Any) -> Any:
         (ROWS, [Histogram((0.0, 1.0))], {"multipliers": 2.0**51}, "too large for the grid"),
         (ROWS, [Sum(2.0**400)], {"multipliers": 1e300}, "too large for the grid"),
         ([["a"]], BOTH, {"multipliers": 1.0}, "array of numbers"),
+        (ROWS + 1j, BOTH, {"multipliers": 1.0}, "array of numbers"),
         (np.zeros((2, 2, 2)), BOTH, {"multipliers": 1.0}, "3 axes"),
     ],
 )

@@ -87,8 +87,8 @@ def read_certificate(folder: Path) -> dict[str, Any]:
     check_values(content, str(path))
     try:
         facts = json.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError):
-        raise InputError(f"{path} is not JSON in UTF-8; ask for the folder again") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read as JSON in UTF-8 ({error}); ask for the folder again") from None
     if not isinstance(facts, dict):
         raise InputError(f"{path} is not a certificate; ask for the folder again")
     return facts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -176,4 +177,8 @@ def _write_together(files: dict[str, bytes], target: Path) -> None:
             for name, content in files.items():
                 write_durably(draft / name, content)
     except OSError as error:
+        if error.errno == errno.ENOTEMPTY:
+            raise InputError(
+                f"another process made {target} meanwhile, and nothing in it was changed; name another folder"
+            ) from None
         raise InputError(f"cannot write {target}: {error.strerror}; choose a folder that can be written") from error

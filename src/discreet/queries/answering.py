@@ -189,7 +189,7 @@ def _checked(queries: Sequence[Query]) -> Sequence[Query]:
 def _each(queries: Sequence[Query], multipliers: Multipliers) -> list[float]:
     """The noise multiplier of each query; NaN for choices, which have none."""
     sums = [i for i, query in enumerate(queries) if not isinstance(query, Choice | Quantile)]
-    given = [multipliers] * len(sums) if isinstance(multipliers, float | numbers.Real) else list(multipliers)
+    given = [multipliers] * len(sums) if isinstance(multipliers, float | numbers.Real | str) else list(multipliers)
     if len(given) != len(sums):
         raise InputError(f"give one noise multiplier for each of the {len(sums)} sums, not {len(given)}")
     result = [math.nan] * len(queries)

@@ -24,7 +24,10 @@ GRAM_BITS = 21
 def private_rows(data: npt.ArrayLike) -> Array:
     """`data` as float64 of shape (rows, columns); a vector is one column. `InputError` if that is impossible."""
     try:
-        rows = np.asarray(data, dtype=np.float64)
+        given = np.asarray(data)
+        if np.iscomplexobj(given):
+            raise TypeError
+        rows = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError("data must be an array of numbers; encode categories as numbers first") from None
     if rows.ndim == 1:

@@ -232,6 +232,8 @@ def said_plainly(path: Path, csv: CsvFormat | None = None) -> Iterator[None]:
     except python_csv.Error as error:
         raise InputError(f"cannot read {path}: its first line is no list of names ({error})") from None
     except (OSError, pa.ArrowException) as error:
+        if "Empty CSV" in str(error):
+            raise InputError(f"{path} has no rows; give a table with at least one row") from None
         raise InputError(f"cannot read {path}: {' '.join(str(error).split())[:200]}") from None
 
 
