@@ -14,7 +14,16 @@ from discreet.accounting import Compose
 from discreet.accounting.adaptive.odometers import RenyiOdometer
 from discreet.core.adjacency import Unit
 from discreet.core.events import Event, Gaussian, Poisson, flatten, tally
-from discreet.plan import FlatClipping, Holdout, Metric, NoisePhase, PoissonSampling, Search
+from discreet.plan import (
+    FlatClipping,
+    Holdout,
+    Metric,
+    NoisePhase,
+    NoSampling,
+    PoissonSampling,
+    Search,
+    ShuffleSampling,
+)
 from discreet.plan.batches import RatePhase
 from discreet.plan.odometer_rule import Reading
 from discreet.plan.pricing import LEAST
@@ -33,6 +42,52 @@ GOOD: dict[str, Any] = {
 
 def make(**changes: Any) -> Plan:
     return Plan.poisson(**(GOOD | changes))
+
+
+@pytest.mark.parametrize(
+    ("epochs", "population", "batch", "steps"),
+    [
+        (2, 1000, 100, 20),
+        (1, 1000, 300, 4),
+        (10, 1000, 10, 1000),
+        (0.5, 1000, 100, 5),
+        (0.001, 1000, 100, 1),
+        (3, 7, 7, 3),
+    ],
+)
+def test_epochs_are_passes_on_average(epochs: float, population: float, batch: float, steps: int) -> None:
+    """As many steps as are needed, and none more."""
+    plan = make(steps=None, epochs=epochs, population=population, batch=batch)
+    assert plan.steps == steps
+    assert plan.epochs >= epochs * (1 - 1e-9)
+    assert plan == make(steps=steps, population=population, batch=batch)
+
+
+def test_epochs_of_other_samplers_are_theirs() -> None:
+    rest = {"population": 1000, "clip_norm": 1.0, "delta": 1e-5, "epochs": 3}
+    assert Plan.make(ShuffleSampling(batch=125), **rest, adjacency="zero_out").steps == 24
+    assert Plan.make(NoSampling(), **rest).steps == 3
+
+
+@given(st.floats(1e-3, 1), st.floats(1e-2, 100))
+def test_no_step_more_than_the_epochs_need(rate: float, epochs: float) -> None:
+    steps = make(steps=None, epochs=epochs, population=1000, batch=1000 * rate).steps
+    assert (steps - 1) * rate < epochs <= steps * rate * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"steps": None}, "say how long: steps=..., or epochs="),
+        ({"epochs": 2}, "give steps or epochs, not both"),
+        ({"steps": None, "epochs": 0}, "epochs must be"),
+        ({"steps": None, "epochs": math.nan}, "epochs"),
+        ({"steps": None, "epochs": 2, "batches": [(50, 20)]}, "with batches that change, say steps"),
+    ],
+)
+def test_a_length_that_cannot_be(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make(**changes)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from discreet.accounting.schedules import Schedule
 from discreet.core import checks
@@ -29,6 +29,23 @@ class RatePhase(Frozen):
 
     rate: Rate
     steps: Count
+
+
+def steps_for(steps: int | None, epochs: float | None, per_epoch: Callable[[], float], *, changing: bool) -> int:
+    """The declared `steps`, or the least number of them that draws every unit `epochs` times on average.
+
+    `per_epoch`: steps that draw every unit once. `changing`: batches change over the steps, so that epochs do too.
+    """
+    if epochs is None:
+        if steps is None:
+            raise InputError("plan: say how long: steps=..., or epochs=... (passes over the data, on average)")
+        return steps
+    if steps is not None:
+        raise InputError("plan: give steps or epochs, not both")
+    if changing:
+        raise InputError("plan: with batches that change, say steps; epochs would be of several lengths")
+    found = checks.positive("epochs", epochs) * per_epoch()
+    return max(1, math.ceil(found * (1 - 1e-12)))  # 10 epochs of 1 / 0.01 steps are 1000, not 1001
 
 
 def rate_phases(batches: Sequence[tuple[float, int]] | Schedule, population: float, steps: int) -> Phases:

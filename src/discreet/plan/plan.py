@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, ValidationError, model_validator
@@ -21,7 +22,7 @@ from discreet.core.events import Event, Gaussian, Poisson
 from discreet.core.guarantee import Guarantee
 from discreet.core.html import fact_lines, fact_table
 from discreet.plan import pricing, timeline
-from discreet.plan.batches import RatePhase, check_rates, check_strategy, rate_phases, spread
+from discreet.plan.batches import RatePhase, check_rates, check_strategy, rate_phases, spread, steps_for
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.fixed import NoisePhase
 from discreet.plan.holdout import Holdout, as_holdout
@@ -113,7 +114,8 @@ class Plan(RunPlan):
         sampling: Sampling,
         *,
         population: float,
-        steps: int,
+        steps: int | None = None,
+        epochs: float | None = None,
         delta: float,
         clip_norm: float | Sequence[tuple[float, int]] | Schedule | None = None,
         clipping: AnyClipping | Mapping[str, object] | None = None,
@@ -129,19 +131,20 @@ class Plan(RunPlan):
         stop_at: float | None = None,
         block: int | None = None,
     ) -> Plan:
-        """Plan `steps` steps on batches drawn by `sampling` out of a declared public `population`.
+        """Plan `steps` steps, or `epochs` passes on average, on batches drawn by `sampling` out of a `population`.
 
         `noise_multiplier` is one number, a list of (multiplier, steps) that adds up to `steps`, or a schedule
         (`accounting.schedules`), per epoch or per step; so is `clip_norm`. For other ways to clip give `clipping`
-        instead (`plan.clipping`). To meet a budget, leave the noise out, or give its shape, and call `calibrate`. With
-        `unit="user"`, population and batches count users; a step uses at most `rows_per_unit` rows of each. `batches`
-        changes the expected batch of Poisson sampling, by a list of (expected batch, steps) or a schedule. `metrics`
-        are bought at the steps that they name; `before`: events that the run answers first (`answered_first`).
+        (`plan.clipping`). To meet a budget, leave the noise out, or give its shape, and call `calibrate`. With
+        `unit="user"`, the declared population and batches count users; a step uses at most `rows_per_unit` rows of
+        each. `batches` changes the expected batch of Poisson sampling, by a list of (expected batch, steps) or a
+        schedule. `metrics` are bought when they say; `before`: events that the run answers first (`answered_first`).
         `holdout` is never trained on. `odometer` (`renyi`, say) is read at the end; `stop_at` ends the run before it
         would read more. A `block` (50 steps, or a thousandth of all) is one entry of the ledger; a crash may lose it.
         """
         held = as_holdout(holdout)
         population = population if held is None else held.training_units(population)
+        steps = steps_for(steps, epochs, partial(sampling.epoch, population), changing=batches is not None)
         rates = [] if batches is None else rate_phases(batches, population, checks.count("steps", steps))
         if rates and isinstance(sampling, PoissonSampling):
             sampling = PoissonSampling(rate=rates[0][0])
@@ -165,9 +168,13 @@ class Plan(RunPlan):
             )
         except ValidationError as error:
             raise InputError(f"plan: {explain(error, cls)}") from None
-        if plan.steps != steps:
-            raise InputError(f"plan: the phases of noise_multiplier cover {plan.steps} steps, but steps is {steps}")
-        return plan
+        return plan._lasting(steps)
+
+    def _lasting(self, steps: int) -> Plan:
+        """This plan; `InputError` if its noise covers another number of steps."""
+        if self.steps != steps:
+            raise InputError(f"plan: the phases of noise_multiplier cover {self.steps} steps, but steps is {steps}")
+        return self
 
     @classmethod
     def poisson(cls, *, population: float, batch: float, holdout: float | Holdout | None = None, **rest: Any) -> Plan:
