@@ -13,8 +13,10 @@ import pyarrow as pa
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import Dataset
 
 import discreet
+from discreet import Columns
 from discreet.core.errors import InputError
 from discreet.data import as_private
 from discreet.data.private.overlap import share_rows
@@ -199,3 +201,55 @@ def test_a_folder_as_on_the_hub_is_read_from_disk(tmp_path: Path, monkeypatch: p
         inputs, targets = as_private(discreet.Columns(one, "ill", "seen")).fetch(np.array([3, 0]))
         torch.testing.assert_close(inputs, torch.from_numpy(X[[3, 0]]), rtol=0, atol=0)
         assert targets.tolist() == Y[[3, 0]].tolist()
+
+
+LARGE = np.array([1, 2**63, 5, 2**64 - 1], np.uint64)
+SIDES = np.arange(4) % 2
+
+
+class ByName(Dataset[Any]):
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> Any:
+        return {"a": self.values[index], "y": int(SIDES[index])}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"a": LARGE, "y": SIDES},
+        {"a": torch.from_numpy(LARGE), "y": SIDES},
+        ByName(LARGE),
+        pd.DataFrame({"a": LARGE, "y": SIDES}),
+        pa.table({"a": LARGE, "y": SIDES}),
+    ],
+    ids=["array", "tensor", "rows", "pandas", "arrow"],
+)
+def test_whole_numbers_that_int64_does_not_hold_never_become_negative(data: Any) -> None:
+    """Alone they stay whole, which cannot be; beside each other single numbers become real, and are what they were."""
+    with pytest.raises(InputError, match=r"the field 'a' holds whole numbers of 2\^63 or above, which int64 does not"):
+        Columns(data, "y", "a").gather(np.arange(4))
+    side_by_side, _ = Columns(data, "y", ["a", "y"]).gather(np.arange(4))
+    assert side_by_side[:, 0].tolist() == LARGE.astype(np.float32).tolist()
+
+
+def test_whole_numbers_below_are_exact() -> None:
+    values = np.array([2**63 - 1, 0], np.uint64)
+    found, _ = Columns({"a": values, "y": SIDES[:2]}, "y", "a").gather(np.arange(2))
+    assert found.tolist() == [2**63 - 1, 0]
+    with pytest.raises(InputError, match=r"inputs holds whole numbers of 2\^63 or above"):
+        as_private((LARGE, SIDES))
+
+
+@pytest.mark.parametrize("make", [lambda t: {"a": t, "y": SIDES}, ByName], ids=["tensors", "rows"])
+def test_bfloat16_becomes_float32_exactly(make: Any) -> None:
+    values = torch.randn(4, 3, generator=torch.Generator().manual_seed(1)).bfloat16()
+    found, _ = Columns(make(values), "y", "a").gather(np.arange(4))
+    assert found.dtype == torch.float32
+    assert torch.equal(found, values.float())
+    part = torch.randn(4, requires_grad=True)
+    assert not Columns({"a": part, "y": SIDES}, "y", "a").gather(np.arange(4))[0].requires_grad

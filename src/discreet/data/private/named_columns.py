@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.data.private.arrow_frames import ArrowTable, as_named
-from discreet.data.private.pairs import Frame, features, numbers
+from discreet.data.private.pairs import Frame, as_array, features, numbers
 
 
 @runtime_checkable
@@ -103,15 +103,15 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
             )
             return seen, numbers(rows[self._target].to_numpy(), f"the field {self._target!r}")
         fields = self._fields(indices)
-        parts = [numbers(fields[name], self._said(place)) for place, name in enumerate(self._inputs)]
-        seen = parts[0] if self._single else self._side_by_side(parts)
+        parts = [as_array(fields[name], self._said(place)) for place, name in enumerate(self._inputs)]
+        seen = numbers(parts[0], self._said(0)) if self._single else self._side_by_side(parts)
         return seen, numbers(fields[self._target], f"the field {self._target!r}")
 
     def taken(self, chosen: IntArray) -> Dataset[Any]:
         """Some of the rows."""
         return _Taken(self, chosen)
 
-    def _side_by_side(self, parts: list[Tensor]) -> Tensor:
+    def _side_by_side(self, parts: list[np.ndarray]) -> Tensor:
         """Several fields as one tensor, (rows, fields, ...)."""
         shapes = {tuple(part.shape[1:]) for part in parts}
         if len(shapes) > 1:
@@ -119,8 +119,8 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
                 f"the fields {', '.join(map(repr, self._inputs))} have the shapes {', '.join(map(str, shapes))}; pad "
                 "them to one shape, or name one field whose arrays hold all of them"
             )
-        whole = parts[0].dim() > 1 and not any(part.is_floating_point() for part in parts)
-        return torch.stack(parts if whole else [part.float() for part in parts], dim=1)
+        real = parts[0].ndim == 1 or any(part.dtype.kind == "f" for part in parts)
+        return torch.stack([numbers(part, self._said(place), real=real) for place, part in enumerate(parts)], dim=1)
 
     def _said(self, place: int) -> str:
         return f"the field {self._inputs[place]!r}"
@@ -131,7 +131,10 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
             found: Mapping[str, Any] = self._data[indices.tolist()]
             return found
         rows = [self._data[int(index)] for index in indices]
-        return {name: _alike([np.asarray(row[name]) for row in rows], name) for name in (*self._inputs, self._target)}
+        return {
+            name: _alike([as_array(row[name], f"the field {name!r}") for row in rows], name)
+            for name in (*self._inputs, self._target)
+        }
 
 
 class _Taken(Dataset[tuple[Tensor, Tensor]]):

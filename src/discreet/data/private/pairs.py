@@ -11,6 +11,8 @@ from torch import Tensor
 from discreet.core.errors import InputError
 from discreet.data.private.arrow_frames import ArrowTable, as_named, column, is_arrow
 
+_LARGEST = 2**63 - 1
+
 
 @runtime_checkable
 class Frame(Protocol):
@@ -54,27 +56,46 @@ def paired(data: object) -> tuple[Tensor, Tensor] | None:
     return inputs, targets
 
 
-def numbers(values: Any, what: str) -> Tensor:
-    """An array as float32 if it is floating point, else int64."""
+def numbers(values: Any, what: str, *, real: bool = False) -> Tensor:
+    """An array or tensor as float32 if it is floating point or `real`, else int64. `InputError` for whole numbers of
+    2^63 and above, which int64 does not hold: they would become negative."""
+    found = as_array(values, what)
+    if found.dtype.kind not in "fiub":
+        raise InputError(f"{what} holds {found.dtype}, not numbers; encode it first, or train from a table")
+    if real or found.dtype.kind == "f":
+        return torch.from_numpy(np.array(found, np.float32))
+    if found.dtype.kind == "u" and found.size and int(found.max()) > _LARGEST:
+        raise InputError(
+            f"{what} holds whole numbers of 2^63 or above, which int64 does not; convert it, to float64 if it is an "
+            "amount, or to the numbers of categories if it is a code"
+        )
+    return torch.from_numpy(np.array(found, np.int64))
+
+
+def as_array(values: Any, what: str) -> np.ndarray:
+    """Values as an array; bfloat16, which NumPy does not have, as float32, which holds all of it."""
+    if isinstance(values, Tensor):
+        plain = values.detach().cpu()
+        return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
+    if isinstance(values, list) and any(isinstance(one, Tensor) for one in values):
+        values = [as_array(one, what) for one in values]
     try:
         found = np.asarray(values)
     except ValueError:
         raise InputError(f"{what}: rows have different shapes; bring them to one shape first") from None
-    if found.dtype.kind not in "fiub":
-        raise InputError(f"{what} holds {found.dtype}, not numbers; encode it first, or train from a table")
-    return torch.from_numpy(np.array(found, np.float32 if found.dtype.kind == "f" else np.int64))
+    return found.astype(np.float32) if found.dtype.name == "bfloat16" else found
 
 
 def features(frame: Frame | ArrowTable) -> Tensor:
     """The columns of a frame side by side, (rows, columns), float32."""
     if isinstance(frame, ArrowTable):
         whole = frame[:]
-        parts = [numbers(whole[name], f"the column {name!r}").float() for name in frame.column_names]
+        parts = [numbers(whole[name], f"the column {name!r}", real=True) for name in frame.column_names]
         if any(part.dim() != 1 for part in parts):
             raise InputError("a column holds lists; name it alone: discreet.Columns(data, target=NAME, inputs=NAME)")
         return torch.stack(parts, dim=1)
     for name in frame.columns:
-        numbers(frame[name].to_numpy(), f"the column {name!r}")
+        numbers(frame[name].to_numpy(), f"the column {name!r}", real=True)
     return torch.from_numpy(np.array(frame.to_numpy(), np.float32))
 
 
