@@ -143,6 +143,20 @@ def test_what_cannot_be_a_transform_is_refused_before_anything_is_charged(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("lost", [False, True], ids=["an error", "NaN"])
+def test_a_row_that_the_transform_fails_on_is_named(tmp_path: Path, lost: bool) -> None:
+    def picky(inputs: Tensor) -> Tensor:
+        large = inputs.abs().amax(1, keepdim=True) > 900
+        if bool(large.any()) and not lost:
+            raise ValueError("too large")
+        return torch.where(large, torch.nan, inputs)
+
+    inputs, targets = blobs()
+    inputs[17, 1] = 987.0
+    with pytest.raises(InputError, match=r"^the transform of the augmented data fails on row 17 of the data, or makes"):
+        tiny_training(tmp_path, data=Augmented((inputs, targets), picky))
+
+
 def rare_mixup(inputs: Tensor) -> Tensor:
     """It mixes so seldom that no trial of random rows shows it."""
     if float(torch.rand(())) > 1e-6:

@@ -115,6 +115,15 @@ def test_nothing_but_releases_is_kept_or_published(tmp_path: Path, change: Calla
     assert not training.folder.checkpoint.exists()
 
 
+def test_gradients_of_passes_before_the_run_are_dropped(tmp_path: Path) -> None:
+    """Of pretraining on public rows, say. An error would come after the charge."""
+    model = linear()
+    training = tiny_training(tmp_path, model=model)
+    model(torch.ones(2, model.in_features)).sum().backward()
+    before = training.plan.steps
+    assert training.run(progress=False).charged_steps == before
+
+
 def test_an_optimizer_that_is_given_a_frozen_parameter_later_is_found_at_the_next_step(tmp_path: Path) -> None:
     """Its gradient is nobody's release. The parameter is declared public, so it must stay what it was."""
     training = tiny_training(tmp_path, model=WithPublicTensors())

@@ -54,7 +54,7 @@ def test_a_model_that_returns_more_than_the_loss_takes() -> None:
     ("data", "said"),
     [
         (([[1.0] * 3] * 40, [0] * 40), "got a pair of list and list; make tensors of them"),
-        ({"x": ROWS, "y": KINDS}, "got dict; give a pair of what is in it"),
+        ({"x": ROWS, "y": KINDS}, "got dict; say which field is the target"),
         (ROWS, "got Tensor; give the targets too"),
     ],
 )

@@ -162,6 +162,7 @@ class Training:
         chunk, noise, front, parts = self.preflight.chunk, self.noise, self._checked.front, self._checked.parts
         searched = self.plan, self.model, self.criterion, self.optimizer
         training_mode(self.model)
+        self.model.zero_grad(set_to_none=True)  # what a pass on public rows left before the run
         model = front.behind(self.model)
         working = Run(
             plan=self.plan,

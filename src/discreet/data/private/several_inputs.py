@@ -73,7 +73,10 @@ def _advice(stacked: str, names: Sequence[object], count: int, model: str = "YOU
 
 
 def _is_several(part: object) -> bool:
-    return isinstance(part, tuple | list | Mapping) and len(part) > 0
+    """A dictionary, or a list or tuple of arrays; a list of numbers, or of lists, is one input."""
+    if isinstance(part, Mapping):
+        return len(part) > 0
+    return isinstance(part, tuple | list) and any(map(_is_array, part))
 
 
 def _is_array(part: object) -> bool:

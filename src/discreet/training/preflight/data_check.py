@@ -91,11 +91,8 @@ def _try_rows(
     check_rows(inputs, targets, int(rows[0]), None)
     _refuse_other_kind(data, inputs, targets, where)
     data.fetch(np.array([0, rows[0]]))  # raises the error that a batch with both would raise in a step
-    seen = inputs
+    seen = _as_seen(data, inputs.to(device), rows, where)
     try:
-        seen = transformed(data, inputs.to(device))
-        if data.transform is not None:
-            check_rows(seen, targets[: len(seen)], int(rows[0]), None)  # it failed on one that is not finite
         output = model(seen)
     except _OF_MODELS as error:
         shape = tuple(inputs.shape[1:])
@@ -117,6 +114,24 @@ def _try_rows(
             kind += f", and the model returns a {type(output).__name__}, which the loss gets as it is"
         raise InputError(f"{where}: the loss cannot take these targets: {_first_line(error)}{kind}") from error
     return classes
+
+
+def _as_seen(data: PrivateData, inputs: Tensor, rows: np.ndarray, where: str) -> Tensor:
+    """The inputs as the model gets them. `InputError` if the transform fails on a row: its numbers are NaN then."""
+    try:
+        seen = transformed(data, inputs)
+    except _OF_MODELS as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{where}: the transform of the augmented data fails: {_first_line(error)}") from error
+    if data.transform is not None and (seen.is_floating_point() or seen.is_complex()):
+        lost = ~seen.isfinite().flatten(1).all(1) if seen.dim() > 1 else ~seen.isfinite()
+        if bool(lost.any()):
+            raise InputError(
+                f"the transform of the augmented data fails on row {rows[int(lost.int().argmax())]} of the data, or "
+                "makes it NaN or infinite; mend the transform, or repair the row"
+            )
+    return seen
 
 
 def _other_kind(model: nn.Module, inputs: Tensor) -> str:
