@@ -284,3 +284,11 @@ def test_a_link_that_leads_nowhere_is_no_target(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(InputError, match="leads nowhere"):
         check_target(tmp_path / "loop")
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
+    with pytest.raises(InputError, match=f"cannot write .*out: {tmp_path} is read-only; choose"):
+        publishing.check_target(tmp_path / "new" / "out")

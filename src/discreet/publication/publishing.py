@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -162,11 +163,14 @@ def _model_of(trained: TrainedRun) -> nn.Module:
 
 
 def check_target(target: Path) -> None:
-    """Refuse to publish over something that exists."""
+    """Refuse to publish over something that exists, or where nothing can be written."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{target} exists already and is not empty; name another folder")
     if target.is_symlink() and not target.exists():
         raise InputError(f"{target} is a link that leads nowhere; delete it, or name another folder")
+    above = next(one for one in (target, *target.absolute().parents) if one.exists())
+    if not os.access(above, os.W_OK):
+        raise InputError(f"cannot write {target}: {above} is read-only; choose a folder that can be written")
 
 
 def _write_together(files: dict[str, bytes], target: Path) -> None:
