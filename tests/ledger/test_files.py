@@ -85,11 +85,13 @@ def test_a_ledger_that_must_be_there_is_not_made(path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_ledger_that_lost_all_its_bytes_is_not_taken_for_a_new_one(path: Path) -> None:
-    path.touch()
-    refused(lambda: Ledger(path), "is empty, so what it was charged is lost", "restore it from a copy")
-    refused(lambda: Ledger(path, create=False), "is empty, so what it was charged is lost")
-    assert path.stat().st_size == 0
+@pytest.mark.parametrize("left", [0, 1, 16, 99, 511])
+def test_a_ledger_that_lost_nearly_all_its_bytes_is_not_taken_for_a_new_one(path: Path, left: int) -> None:
+    Ledger(path).close()
+    path.write_bytes(path.read_bytes()[:left])
+    refused(lambda: Ledger(path), f"has {left} bytes, so what it was charged is lost", "restore it from a copy")
+    refused(lambda: Ledger(path, create=False), f"has {left} bytes, so what it was charged is lost")
+    assert path.stat().st_size == left
     path.unlink()
     Ledger(path).close()
 

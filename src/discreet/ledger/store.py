@@ -22,7 +22,7 @@ from discreet.ledger.names import compared
 _PATIENCE_SECONDS = 120
 """How long a writer waits for its turn before it gives up."""
 
-_NAP_SECONDS = 0.0005, 0.003
+_NAP_SECONDS, _SHORTEST = (0.0005, 0.003), 512  # bytes of the smallest SQLite database
 
 _PAGE, _FEW = 5000, 5000
 """Entries per page of a walk; and so many new entries at most are read whole, instead of by an index."""
@@ -128,13 +128,14 @@ class Store:
             return connection.dialect.has_table(connection, entries.name)
 
     def _refuse_emptied(self) -> None:
-        """A file without a byte is what is left of a ledger that was cut, or for a moment, one that is being made."""
+        """A file that is too short for a database is left of a ledger that was cut, or for a moment, one that is being
+        made. SQLite would make a new database of it."""
         patient_until = time.monotonic() + 2
-        while Path(self.where).is_file() and Path(self.where).stat().st_size == 0:
+        while Path(self.where).is_file() and (size := Path(self.where).stat().st_size) < _SHORTEST:
             if time.monotonic() > patient_until:
                 raise LedgerError(
-                    f"the ledger {self.shown} is empty, so what it was charged is lost; restore it from a copy, or "
-                    "delete the file if nothing was ever charged there"
+                    f"the ledger {self.shown} has {size} bytes, so what it was charged is lost; restore it from a "
+                    "copy, or delete the file if nothing was ever charged there"
                 )
             time.sleep(_NAP_SECONDS[1])
 
