@@ -65,9 +65,9 @@ def compose(parts: Sequence[tuple[LossPmf, int | Array]], window: Window, *, up:
     orders = (window.order, window.order + window.above_order, window.order - window.below_order)
     factors = []
     for pmf, count in parts:
-        logs = [_tilt(pmf, order, up) for order in orders]
-        log_mgf += [float(np.sum(count * log)) for log, _ in logs]
-        factors.append(Factor(np.atleast_2d(logs[0][1]), pmf.first, np.atleast_1d(np.asarray(count, np.float64))))
+        logs, tilted_masses = _tilt(pmf, orders, up)
+        log_mgf += [float(np.sum(count * log)) for log in logs]
+        factors.append(Factor(np.atleast_2d(tilted_masses), pmf.first, np.atleast_1d(np.asarray(count, np.float64))))
     tilted, error = convolve(factors, length)
     terms = sum(np.size(count) for _, count in parts)
     rounding = 8 * UNIT_ROUNDOFF * float(np.abs(log_mgf).max()) * terms
@@ -90,17 +90,25 @@ def compose(parts: Sequence[tuple[LossPmf, int | Array]], window: Window, *, up:
     )
 
 
-def _tilt(pmf: LossPmf, order: float, up: bool) -> tuple[Array, Array]:
-    """log M(order) and the tilted masses, rounded up (or down) by the error of the exponentials."""
+def _tilt(pmf: LossPmf, orders: Sequence[float], up: bool) -> tuple[list[Array], Array]:
+    """log M at each order; the masses tilted by the first, rounded up (or down) by the error of the exponentials."""
+    losses = pmf.losses
     with np.errstate(divide="ignore"):
-        exponent = np.log(pmf.masses) + order * pmf.losses
-    peak = exponent.max(axis=-1, keepdims=True)
-    weights = np.exp(exponent - peak)
-    log_mgf = peak + np.log(weights.sum(axis=-1, keepdims=True))
-    size = np.where(weights > 0, np.abs(exponent) + abs(order) * np.abs(pmf.losses), 0.0)
+        log_masses = np.log(pmf.masses)
+    exponents = [log_masses + order * losses for order in orders]
+    logs, weights = zip(*(_log_sum(exponent) for exponent in exponents), strict=True)
+    exponent, log_mgf = exponents[0], logs[0]
+    size = np.where(weights[0] > 0, np.abs(exponent) + abs(orders[0]) * np.abs(losses), 0.0)
     relative = 8 * UNIT_ROUNDOFF * (4 + size + np.abs(log_mgf))
     tilted = np.exp(exponent - log_mgf) * (1 + relative if up else np.maximum(1 - relative, 0.0))
-    return log_mgf[..., 0], tilted
+    return [log[..., 0] for log in logs], tilted
+
+
+def _log_sum(exponent: Array) -> tuple[Array, Array]:
+    """The logarithm of the sum of exp over the last axis, which is kept, and the terms relative to the largest."""
+    peak = exponent.max(axis=-1, keepdims=True)
+    weights = np.exp(exponent - peak)
+    return peak + np.log(weights.sum(axis=-1, keepdims=True)), weights
 
 
 def _chernoff(exponent: float) -> float:

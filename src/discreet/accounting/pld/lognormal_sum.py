@@ -132,18 +132,21 @@ def _added(one: GridSum, other: GridSum, rule: Rule) -> GridSum:
     ratios, places = _ratios(len(a) + len(b) + abs(one.first - other.first), step)
     size = max(one.first + len(a), other.first + len(b)) - first + int(places.max()) + 1
     masses, values = np.zeros(size), np.zeros(size)
-    shift = one.first - other.first
-    same = one is other
-    for difference in range(0 if same else shift - len(b) + 1, shift + len(a)):
+    rows, columns, shift, same = len(a), len(b), one.first - other.first, one is other
+    times, up, room = ratios.tolist(), places.tolist(), np.empty(min(rows, columns))  # a loop of many short steps
+    for difference in range(0 if same else shift - columns + 1, shift + rows):
         # pairs of place i in a and i + shift - difference in b, so that a's grid point is `difference` above b's
-        start, stop = max(0, difference - shift), min(len(a), len(b) + difference - shift)
-        pairs = a[start:stop] * b[start + shift - difference : stop + shift - difference]
+        start, stop, apart = max(0, difference - shift), min(rows, columns + difference - shift), abs(difference)
+        pairs = room[: stop - start]
+        np.multiply(a[start:stop], b[start + shift - difference : stop + shift - difference], out=pairs)
         if same and difference:
             pairs *= 2
-        top = start + (one.first if difference >= 0 else one.first - difference) - first + places[abs(difference)]
-        masses[top : top + len(pairs)] += pairs
-        pairs *= ratios[abs(difference)]
-        values[top : top + len(pairs)] += pairs
+        top = start + (one.first if difference >= 0 else one.first + apart) - first + up[apart]
+        cells = masses[top : top + stop - start]
+        np.add(cells, pairs, out=cells)
+        np.multiply(pairs, times[apart], out=pairs)
+        cells = values[top : top + stop - start]
+        np.add(cells, pairs, out=cells)
     rounding = (len(a) + len(b) + 16) * UNIT_ROUNDOFF
     masses *= 1 + 2 * rounding if rule.spreads else 1 - 2 * rounding
     errors = 4 * (rounding + 32 * UNIT_ROUNDOFF) * masses * math.exp(step)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtr
 
 from discreet.verification.recompute.events import Part
@@ -149,14 +150,15 @@ def _of_two(one: Mean, other: Mean, weight: float, removal: bool) -> Mean:
     first = one.first + int(place.min())
     size = max(one.first + rows, other.first + columns) + 2 - first  # a mean is at most the larger
     mass, mean = np.zeros(size), np.zeros(size)
-    step, column = max(1, _ROWS // columns), np.arange(columns)
+    places, ratios = (sliding_window_view(of, columns)[::-1] for of in (place, ratio))  # a row for each point of one's
+    step, own = max(1, _ROWS // columns), (np.arange(rows) + one.first - first)[:, np.newaxis]
     for start in range(0, rows, step):
-        row = np.arange(start, min(start + step, rows))[:, np.newaxis]
-        pair = column - row + rows - 1
-        at = (place[pair] + (row + one.first - first)).ravel()
-        weighed = np.multiply.outer(one.mass[start : start + step], other.mass)
+        these = slice(start, start + step)
+        at = (places[these] + own[these]).ravel()
+        weighed = np.multiply.outer(one.mass[these], other.mass)
         mass += np.bincount(at, weighed.ravel(), size)
-        mean += np.bincount(at, (weighed * ratio[pair]).ravel(), size)
+        weighed *= ratios[these]
+        mean += np.bincount(at, weighed.ravel(), size)
     rounding = EPS * (rows * columns + 32 * (2 + width * float(np.abs(place).max())))
     mass *= 1 + rounding
     spread = _spread(mass[:-1], mean[:-1], 4 * rounding * mass[:-1] * math.exp(width), width, removal)
