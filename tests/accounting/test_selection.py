@@ -9,6 +9,7 @@ from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.polynomial.polynomial import polyval
 from scipy.special import logsumexp, ndtr
 
 from discreet.accounting.account import Method, guarantee
@@ -49,8 +50,8 @@ def best_of(trial: Distribution, trials: Trials) -> Distribution:
     """The law of the best of K, outcomes ordered from worst to best; the last entry is "nothing chosen"."""
     masses = probabilities(trials)
     below = np.concatenate([[0.0], np.cumsum(trial)])
-    powers = np.power.outer(np.minimum(below, 1.0), np.arange(len(masses))) @ masses
-    return np.concatenate([np.diff(powers), [masses[0]]])
+    generated = polyval(np.minimum(below, 1.0), masses)  # the mean of below^K
+    return np.concatenate([np.diff(generated), [masses[0]]])
 
 
 def hockey_stick(p: Distribution, q: Distribution, epsilon: float) -> float:
@@ -166,7 +167,7 @@ def log_derivative(trials: Trials, x: Distribution) -> Distribution:
     """log f'(x) = log of the sum of k P(K = k) x^(k - 1), term by term."""
     masses = probabilities(trials)
     k = np.arange(1, len(masses))
-    return np.log(np.power.outer(x, k - 1) @ (k * masses[1:]))
+    return np.log(polyval(x, k * masses[1:]))
 
 
 @WITH_LAWS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -74,7 +75,9 @@ def test_it_is_the_exponential_mechanism(tmp_path: Path, monkeypatch: pytest.Mon
     rows = np.arange(6, dtype=np.float64)[:, None]
     stream = TestStream(5)
     substream = stream.substream(Purpose.NOISE, 0)
-    draws = [choice.choose(rows, account(tmp_path).adjacency, substream) for _ in range(1500)]
+    scores, adjacency = choice.score(rows), account(tmp_path).adjacency
+    again = replace(choice, score=lambda _: scores)
+    draws = [again.choose(rows, adjacency, substream) for _ in range(1500)]
     weights = np.array([math.exp(0.8 * count) for count in (3, 2, 1)])
     expected = 1500 * weights / weights.sum()
     observed = np.bincount(draws, minlength=3)

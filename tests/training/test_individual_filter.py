@@ -143,7 +143,8 @@ def simulated(full: int, steps: int, noise: float, runs: int) -> dict[str, np.nd
             wanted = np.minimum(np.where(loss > 0.0, 1.0, 0.5), np.floor(np.sqrt(left) / GRID) * GRID)
             wanted[left < 1e-4] = 1.0
             taking.begin(first=step == 0)
-            takes = np.array([taking.admits({"w": torch.tensor([float(one)]).double()}, clip) for one in wanted])
+            gradients = torch.from_numpy(wanted).float().double().split(1)
+            takes = np.array([taking.admits({"w": one}, clip) for one in gradients])
             taking.settle()
             length = wanted * takes
             left = np.maximum(left - np.square(length) - 2 / PARTS, 0)
