@@ -40,11 +40,12 @@ def moves(
     loss: Callable[[], Any] = nn.CrossEntropyLoss,
     long: int = ROWS - 1,
     prepare: Callable[[nn.Module], object] = lambda model: None,
+    rows: int = ROWS,
 ) -> float:
     """The farthest that the long row moved a sum, in clip norms, over so many chunks in turn.
 
     `look`: which engine of the run is used, if not the one that it trains with. `long`: the place of that row.
-    `prepare`: what public training may have made of the model since the run was made.
+    `prepare`: what public training may have made of the model since the run was made. `rows`: of a chunk.
     """
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:  # each with a memory of its own
         made = [training(kind, engine, folder, criterion=loss()) for folder in (one, other)]
@@ -54,16 +55,16 @@ def moves(
         with torch.no_grad():
             prepare(run.model)
     for step in range(steps):
-        inputs = torch.randn(ROWS, FEATURES, generator=generator)
+        inputs = torch.randn(rows, FEATURES, generator=generator)
         inputs[long] *= TIMES
-        targets = torch.randint(CLASSES, (ROWS,), generator=generator)
+        targets = torch.randint(CLASSES, (rows,), generator=generator)
         sums = []
-        for run, rows in zip(made, (list(range(ROWS)), [i for i in range(ROWS) if i != long]), strict=True):
+        for run, taken in zip(made, (list(range(rows)), [i for i in range(rows) if i != long]), strict=True):
             torch.manual_seed(step)
-            total, chunk = Accumulator(private_parameters(run.model)), (inputs[rows], targets[rows])
+            total, chunk = Accumulator(private_parameters(run.model)), (inputs[taken], targets[taken])
             used = run.engine if look is None else look(run)
             total.add(used.clipped_sum(run.model, run.criterion, *chunk, CLIP, None))
-            sums.append(total.total(used, CLIP, ROWS).tensors)
+            sums.append(total.total(used, CLIP, rows).tensors)
         squares = (float(np.square(sums[0][name] - sums[1][name]).sum()) for name in sums[0])
         worst = max(worst, math.sqrt(sum(squares)))
     return worst

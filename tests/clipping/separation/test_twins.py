@@ -61,7 +61,7 @@ def test_a_part_that_is_switched_off_is_on_for_the_next_row(engine: str) -> None
 @pytest.mark.parametrize("name", GROWN)
 def test_what_comes_with_grown_weights_is_followed(name: str, engine: str) -> None:
     with warnings.catch_warnings(action="ignore"):  # torch's, of an output that is resized
-        assert moved(GROWN[name], engine, 2, prepare=grow, long=3) <= 1.01
+        assert moved(GROWN[name], engine, 2, prepare=grow, long=3, rows=20) <= 1.01
 
 
 @pytest.mark.parametrize("engine", ENGINES)
