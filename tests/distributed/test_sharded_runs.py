@@ -55,8 +55,9 @@ def test_one_process_that_gathers_its_weights_releases_the_same(
 def test_so_does_every_way_to_train_on_any_number_of_processes(
     tmp_path: Path, alone: Callable[[str], str], processes: int, first: int
 ) -> None:
-    """All ways on two processes, in three parts, and every third on three."""
-    check(alone, processes, tuple(CASES)[first::3], tmp_path)
+    """All ways on two processes, in three parts and `SOME` in the test above, and every third on three."""
+    names = tuple(CASES) if processes > 2 else tuple(name for name in CASES if name not in SOME)
+    check(alone, processes, names[first::3], tmp_path)
 
 
 def test_rows_with_long_numbers_are_the_same_on_any_number_of_processes(tmp_path: Path) -> None:
