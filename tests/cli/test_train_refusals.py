@@ -50,6 +50,7 @@ BAD_USAGE: dict[str, tuple[list[str], list[str]]] = {
     ),
     "population far below the rows": (["train", "digits", "--population", "1000"], ["1437 rows", "population"]),
     "--resume of nothing": (["train", "--resume", "nowhere"], ["nowhere", "OUT.run"]),
+    "--resume of a folder without a name": (["train", "--resume", "."], ["is not the folder of a run", "OUT.run"]),
     "--resume with --dataset-id": (["train", "--resume", "nowhere", "--dataset-id", "x"], ["--resume", "leave out"]),
     "no such device": (["train", "digits", *FAST, "--device", "abacus"], ["abacus", "use cpu"]),
     "unknown option": (["train", "--frobnicate"], ["--frobnicate"]),

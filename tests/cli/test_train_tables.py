@@ -77,6 +77,21 @@ def test_where_nothing_measures_the_model_it_says_how(
     assert ("nothing measures" in found) is bool(said)
 
 
+def test_subgroups_that_nothing_measures_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """What --holdout buys is of all rows."""
+    columns = {"id": {"type": "ignore"}, **SCHEMA["columns"]}
+    arguments = [one for one in write(columns=columns, subgroups=["ward", "smoker"], row_id="id") if one != "--json"]
+    for name in ("patients", "public"):
+        header, *rows = Path(f"{name}.csv").read_text().splitlines()
+        lines = [f"id,{header}", *(f"{name}{place},{row}" for place, row in enumerate(rows))]
+        Path(f"{name}.csv").write_text("\n".join(lines) + "\n")
+    said = "the subgroups by ward, smoker are not measured"
+    assert run([*arguments, "--target", "ill", "--holdout", "20%", *FEW]) == 0, capsys.readouterr().err
+    assert said in capsys.readouterr().err
+    assert run([*arguments, "--target", "ill", "--holdout", "20%", "--test", "public.csv", *FEW, "--out", "b"]) == 0
+    assert said not in capsys.readouterr().err
+
+
 def test_the_report_says_what_the_model_is_for_and_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--title", "Illness | <b>", "--note", "For nurses & doctors."]
     trained([*write(), "--target", "ill", "--test", "public.csv", *FEW, *words], capsys)

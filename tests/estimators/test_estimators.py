@@ -384,12 +384,13 @@ NEW_BOTH = np.stack([100 + 90 * NEW[:, 0], 5 - 4 * NEW[:, 1]], axis=1)
 RANGES = {"cost": (100, 200), "stay": (0, 6)}
 
 
-@pytest.mark.parametrize("kind", ["pairs", "names", "frame"])
+@pytest.mark.parametrize("kind", ["pairs", "names", "frame", "arrow"])
 def test_several_numbers_of_each_row(kind: str, tmp_path: Path) -> None:
     """A column each, in the unit of each; the columns of a frame are found by their names."""
     bounds = list(RANGES.values()) if kind == "pairs" else RANGES
     one = PrivateRegressor(**{**DECLARED, "target_bounds": bounds, "learning_rate": 1.0})
-    targets = pd.DataFrame(BOTH, columns=list(RANGES))[["stay", "cost"]] if kind == "frame" else BOTH
+    turned = pd.DataFrame(BOTH, columns=list(RANGES))[["stay", "cost"]]
+    targets = {"frame": turned, "arrow": pa.Table.from_pandas(turned)}.get(kind, BOTH)
     one.fit(X, targets, public_test=(NEW, NEW_BOTH))
     found = one.predict(NEW)
     assert found.shape == (200, 2)

@@ -88,14 +88,15 @@ def targets_in(bounds: Any) -> int:
 
 def in_order(target: Any, bounds: Any) -> Any:
     """A frame of targets with its columns in the order of a mapping `bounds`; anything else as it is."""
-    names = [str(name) for name in getattr(target, "columns", ())]
+    listed = "column_names" if hasattr(target, "column_names") else "columns"  # Arrow's columns are no names
+    names = [str(name) for name in getattr(target, listed, ())]
     if not names or not isinstance(bounds, Mapping):
         return target
     if sorted(names) != sorted(map(str, bounds)):
         raise InputError(
             f"y has the columns {', '.join(names)}, and target_bounds declares {', '.join(map(str, bounds))}"
         )
-    return target[list(bounds)]
+    return target.select(list(bounds)) if hasattr(target, "column_names") else target[list(bounds)]
 
 
 def _several(bounds: Any) -> bool:

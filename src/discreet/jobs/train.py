@@ -98,8 +98,8 @@ class Job:
         If it is published and only its key was left to be destroyed, that is done now, and nothing is left to run.
         """
         refuse_special(folder)
-        if not (folder / _FILE).is_file() and folder.with_name(folder.name + ".run").is_dir():
-            folder = folder.with_name(folder.name + ".run")
+        if not (folder / _FILE).is_file() and Path(f"{folder}.run").is_dir():
+            folder = Path(f"{folder}.run")
         try:
             facts = json.loads((folder / _FILE).read_text())
             recipe, target = facts["recipe"], Path(facts["target"])

@@ -124,9 +124,13 @@ def of_columns(recipe: Recipe, plan: Plan | AdaptivePlan) -> Sequence[str]:
 
 
 def unmeasured(recipe: Recipe, table: TableSource | None) -> Sequence[str]:
-    """A hint how to measure a table's model, if nothing does."""
-    if table is None or table.test is not None or recipe.bought:
+    """A hint how to measure a table's model, if nothing does, or the subgroups that are declared."""
+    if table is None or table.test is not None:
         return ()
+    if recipe.bought:
+        groups = ", ".join(() if recipe.table is None else recipe.table.subgroups)
+        said = f"the subgroups by {groups} are not measured: what is bought is of all rows; --test TABLE shows them"
+        return (said,) if groups else ()
     kept = "on private rows that are kept back, for no more epsilon"
     rows = "--holdout 20%" if recipe.unit.value == "user" else "--holdout 20% (with row_id in the schema)"
     classes = "" if _predicts_numbers(recipe) else f"; {rows}, {kept}"

@@ -91,7 +91,7 @@ def is_begun(folder: Path) -> bool:
 
 def run_folder(folder: Path) -> Path:
     """`folder`, or the run folder beside the published `folder`."""
-    beside = folder.with_name(folder.name + ".run")
+    beside = Path(f"{folder}.run")
     return beside if not (folder / _FILE).is_file() and beside.is_dir() else folder
 
 
