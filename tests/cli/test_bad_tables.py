@@ -216,11 +216,11 @@ PREDICT: dict[str, tuple[bytes, str]] = {
 # name: what stands in for certificate.json, None for nothing
 VERIFY: dict[str, tuple[bytes | None, str]] = {
     "no certificate": (None, "cannot read m/certificate.json"),
-    "an empty certificate": (b"", "is not JSON"),
-    "a certificate that is no JSON": (b"epsilon: 1", "is not JSON"),
+    "an empty certificate": (b"", "cannot be read as JSON in UTF-8"),
+    "a certificate that is no JSON": (b"epsilon: 1", "cannot be read as JSON in UTF-8"),
     "a certificate that is a list": (b"[]", "is not a certificate"),
-    "a certificate that is no text": (b"\xff\xfe\x00", "is not JSON"),
-    "a certificate nested without end": (b"[" * 100_000, "is not JSON"),
+    "a certificate that is no text": (b"\xff\xfe\x00", "cannot be read as JSON in UTF-8"),
+    "a certificate nested without end": (b"[" * 100_000, "cannot be read as JSON in UTF-8"),
 }
 
 
