@@ -1,8 +1,10 @@
 """What all tests share: one thread, keys and a hypothesis profile that repeat, and the helpers in tests/support."""
 
+import gc
 import os
 import sys
 import uuid
+from collections.abc import Generator
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"  # torch and NumPy look here, also in processes that tests start
@@ -33,6 +35,17 @@ def _own_ledger(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="Run the tests of tests/slow.txt too.")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What tests import stays until the end: no collection of garbage looks at it, neither now nor in any test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
