@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+import sqlite3
 import threading
 from pathlib import Path
 
 import pytest
 from ledgers import PLAN, filled, guarantee, refused, sql, three
 
-from discreet.ledger import Ledger
+from discreet.ledger import Budget, Ledger
 
 
 @pytest.fixture
@@ -85,15 +88,34 @@ def test_a_ledger_that_must_be_there_is_not_made(path: Path) -> None:
     assert not path.exists()
 
 
+LOST = "holds no table of entries: what it was charged is lost"
+
+
 @pytest.mark.parametrize("left", [0, 1, 16, 99, 511])
 def test_a_ledger_that_lost_nearly_all_its_bytes_is_not_taken_for_a_new_one(path: Path, left: int) -> None:
     Ledger(path).close()
     path.write_bytes(path.read_bytes()[:left])
-    refused(lambda: Ledger(path), f"has {left} bytes, so what it was charged is lost", "restore it from a copy")
-    refused(lambda: Ledger(path, create=False), f"has {left} bytes, so what it was charged is lost")
+    refused(lambda: Ledger(path), LOST, "restore both")
+    refused(lambda: Ledger(path, create=False), LOST)
     assert path.stat().st_size == left
-    path.unlink()
-    Ledger(path).close()
+
+
+def test_a_copy_without_the_log_beside_it_is_not_taken_for_a_new_ledger(path: Path, tmp_path: Path) -> None:
+    """While a ledger is open, what was charged lies in the log."""
+    ledger = Ledger(path)
+    ledger.set_budget("patients", Budget(10.0, 1e-4))
+    shutil.copy(path, copied := tmp_path / "copied.sqlite")
+    refused(lambda: Ledger(copied), LOST, "-wal file that was beside it")
+    shutil.copy(path.with_name(path.name + "-wal"), copied.with_name(copied.name + "-wal"))
+    with contextlib.closing(Ledger(copied)) as whole:
+        assert whole.budgets() == ["patients"]
+    ledger.close()
+
+
+def test_a_database_of_something_else_is_no_ledger(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE recipes (name TEXT)")
+    refused(lambda: Ledger(path), LOST)
 
 
 def test_a_ledger_whose_first_page_another_process_writes_is_waited_for(path: Path, tmp_path: Path) -> None:

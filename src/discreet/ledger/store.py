@@ -102,9 +102,7 @@ class Store:
 
     def _prepare(self, create: bool) -> None:
         if not create and not self._exists():
-            raise LedgerError(
-                f"there is no ledger at {self.shown}; restore it, or name the one that the run began with"
-            )
+            raise LedgerError(f"there is no ledger at {self.shown}; restore it, or name the one of the run")
         if not self._postgres:
             self._refuse_emptied()
         with self._begin() as connection:
@@ -122,22 +120,24 @@ class Store:
                     index.create(connection)
 
     def _exists(self) -> bool:
-        if not self._postgres:
-            return Path(self.where).exists()
-        with self._begin() as connection:
-            return connection.dialect.has_table(connection, entries.name)
+        return self._holds_entries() if self._postgres else Path(self.where).exists()
 
     def _refuse_emptied(self) -> None:
-        """A file that is too short for a database is left of a ledger that was cut, or for a moment, one that is being
-        made. SQLite would make a new database of it."""
+        """A file without a table of entries was cut, or copied without the `-wal` beside it, or is being made."""
         patient_until = time.monotonic() + 2
-        while Path(self.where).is_file() and (size := Path(self.where).stat().st_size) < _SHORTEST:
+        while Path(self.where).is_file() and not self._holds_entries():
             if time.monotonic() > patient_until:
                 raise LedgerError(
-                    f"the ledger {self.shown} has {size} bytes, so what it was charged is lost; restore it from a "
-                    "copy, or delete the file if nothing was ever charged there"
+                    f"the ledger {self.shown} holds no table of entries: what it was charged is lost, or in the -wal "
+                    "file that was beside it; restore both, or delete the file if nothing was ever charged there"
                 )
             time.sleep(_NAP_SECONDS[1])
+
+    def _holds_entries(self) -> bool:
+        if not self._postgres and Path(self.where).stat().st_size < _SHORTEST:
+            return False  # SQLite would not complain
+        with self._begin() as connection:
+            return connection.dialect.has_table(connection, entries.name)
 
     def close(self) -> None:
         """Release files and connections."""
