@@ -80,11 +80,13 @@ def _end(server: subprocess.Popen[str]) -> None:
 
 def serve(requests: TextIO, answers: TextIO) -> None:
     """Answer one request after the other."""
+    gc.disable()  # what is imported stays
     for name in IMPORTED:
         importlib.import_module(name)
     _warm()
     gc.collect()
     gc.freeze()  # no collection in a process that is forked then looks at, and so copies, what all of them share
+    gc.enable()
     for line in requests:
         asked = json.loads(line)
         for name in asked["imports"]:
