@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from datasets import Dataset
 from torch.utils.data import Subset
@@ -62,3 +63,31 @@ def test_many_rows_are_looked_through_once() -> None:
     public = [Row(text="a") for _ in range(100)]
     assert not share_rows(public, private)
     assert len(looked) < 50 * len(public)
+
+
+ARROW = pa.table(
+    {
+        "truth": [True, False] * 30,
+        "word": [f"row {i}" for i in range(60)],
+        "age": pa.array(range(60), pa.int8()),
+        "ward": pa.array(["A", "B"] * 30).dictionary_encode(),
+    }
+)
+
+
+@pytest.mark.parametrize("names", [["word"], ["age"], ["ward"], ["truth", "age"], ["word", "ward"]], ids=str)
+def test_slices_of_a_table_of_arrow(names: list[str]) -> None:
+    whole = ARROW.select(names)
+    assert share_rows(whole.slice(0, 20), ARROW)
+    assert share_rows((whole.slice(0, 20), [0] * 20), (whole.slice(19, 5), [0] * 5))
+    assert not share_rows(whole.slice(0, 20), whole.slice(20))
+    assert not share_rows(whole, pa.table({name: pa.concat_arrays(ARROW[name].chunks * 2) for name in names}))
+
+
+def test_slices_of_a_frame_of_polars() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"word": [f"row {i}" for i in range(60)], "age": list(range(60))})
+    assert share_rows(frame[:20], frame)
+    assert share_rows(frame.select("age"), frame)
+    assert not share_rows(frame[:20], frame[20:])
+    assert not share_rows(frame[20:], frame[:20])

@@ -237,6 +237,19 @@ def test_a_boolean_in_its_own_words() -> None:
     assert {"smoker: sensitivity (Ill)", "well: sensitivity (true)"} <= set(found)
 
 
+@pytest.mark.parametrize("words", [("ΨΕΥΔΗΣ", "ΑΛΗΘΗΣ"), ("Hay\u0131r", "\u0130yi"), ("nein", "DOCH")])
+def test_words_of_any_letters_are_read_as_they_are_written(words: tuple[str, str]) -> None:
+    """Python and Arrow differ on the lower case of Σ at the end of a word, and of İ."""
+    column = Boolean.model_validate({"words": words})
+    assert codes(pa.array(words), column, Marks()).tolist() == [0, 1]
+
+
+def test_a_class_that_is_read_as_no_value_is_refused() -> None:
+    for column in ({"type": "boolean", "words": ["ok", "NA"]}, {"type": "category", "categories": ["ok", "NA"]}):
+        with pytest.raises(InputError, match="class 'NA', which `missing` has among the words for no value"):
+            schema(target="smoker", columns=FACTS["columns"] | {"smoker": column}, missing=["", "NA"])
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

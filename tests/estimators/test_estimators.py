@@ -28,6 +28,7 @@ import discreet
 from discreet import PrivateClassifier, PrivateRegressor
 from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.core.errors import Interrupted
+from discreet.estimators.declared import numeric_facts, schema_of
 from discreet.ledger import Ledger
 from discreet.prediction import predict_frame, predict_table
 from discreet.training import training as training_module
@@ -423,3 +424,14 @@ def test_several_numbers_that_do_not_fit(bounds: Any, targets: Any, said: str) -
     with pytest.raises(discreet.InputError, match=said):
         PrivateRegressor(**{**DECLARED, "target_bounds": bounds}).fit(X, targets)
     assert not Path("discreet-runs").exists()
+
+
+def test_targets_keep_apart_from_columns_and_one_another() -> None:
+    """A target is called as its column if no feature is, and each has a name that nothing else has."""
+    names = ["age", "predicted_age", "unit"]
+    columns = numeric_facts(names, np.array([[0, 1]] * 3))
+    targets = numeric_facts(["age", "predicted_age_", "cost"], np.array([[0, 1]] * 3))
+    found = schema_of(columns, targets, 300, 2)
+    assert found.target == ("predicted_age__", "predicted_age_", "cost")
+    assert found.features == tuple(names)
+    assert found.unit == "unit_"

@@ -281,9 +281,18 @@ def test_signatures(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "another certificate" in told(folder, capsys)[1]
 
 
-@pytest.mark.parametrize(
-    "arguments", [[], ["--help"], ["F", "--key"], ["F", "--key", "mine.pub"], ["F", "G"], ["--strict"]], ids=" ".join
-)
+WRONG = [
+    [],
+    ["--help"],
+    ["F", "--key"],
+    ["F", "--key", "mine.pub"],
+    ["F", "G"],
+    ["F", "--key " + "0" * 64],
+    ["--strict"],
+]
+
+
+@pytest.mark.parametrize("arguments", WRONG, ids=" ".join)
 def test_a_wrong_call_is_no_verdict(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     assert reviewer.main(arguments) == 2
     assert capsys.readouterr().out.startswith("use: verify.py FOLDER")

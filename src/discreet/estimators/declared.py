@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -201,8 +202,13 @@ def schema_of(
 
     `targets`: their columns for the schema, by name. `rows_per_unit`: None if every person has one row.
     """
-    predicted = {f"predicted_{name}" if name in columns else name: dict(column) for name, column in targets.items()}
-    unit = next(name for name in (_UNIT, f"{_UNIT}_", f"{_UNIT}__") if name not in columns)
+    taken = {*columns, *targets}
+    predicted: dict[str, Any] = {}
+    for name, column in targets.items():
+        chosen = name if name not in columns else _free(f"predicted_{name}", taken)
+        predicted[chosen] = dict(column)
+        taken.add(chosen)
+    unit = _free(_UNIT, taken)
     facts = {
         "columns": {**columns, **predicted},
         "target": list(predicted),
@@ -211,6 +217,11 @@ def schema_of(
         "rows_per_unit": rows_per_unit or 1,
     }
     return validate(Schema, facts, "estimator")
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """The name, with underscores behind it until it is not taken."""
+    return next(one for one in (name + "_" * more for more in itertools.count()) if one not in taken)
 
 
 def _check_ranges(found: Array, columns: Sequence[str]) -> None:

@@ -130,6 +130,38 @@ def _memory(part: Any) -> Iterator[np.ndarray]:
     elif hasattr(part, "iloc"):
         columns = [part[name] for name in list(part.columns)[:_COLUMNS]] if hasattr(part, "columns") else [part]
         yield from (found for one in columns if isinstance(found := one.to_numpy(), np.ndarray))
+    elif hasattr(part, "__arrow_c_stream__") and not _is_view(part):  # views of `datasets` are compared by their rows
+        yield from _arrow_memory(part)
+
+
+def _arrow_memory(part: Any) -> Iterator[np.ndarray]:
+    """What the rows in view of a table of Arrow, or of what lends its memory to one, have of its buffers."""
+    import pyarrow as pa
+
+    try:
+        columns = pa.table(part).columns[:_COLUMNS]
+    except (pa.ArrowException, TypeError, ValueError):
+        return
+    for chunk in (chunk for column in columns for chunk in column.chunks):
+        buffer = next((one for one in chunk.buffers()[1:2] if one is not None), None)
+        width = _width(chunk.type)
+        if buffer is not None and width:
+            yield np.frombuffer(buffer, np.uint8)[chunk.offset * width : (chunk.offset + len(chunk)) * width]
+
+
+def _width(kind: Any) -> int:
+    """The bytes of a row in the second buffer of an array of Arrow: those of its value, or of the place of its text;
+    0 where it has less than a byte, or none."""
+    import pyarrow as pa
+
+    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        return 8
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return 4
+    try:
+        return int((kind.index_type if pa.types.is_dictionary(kind) else kind).bit_width) // 8
+    except ValueError:
+        return 0
 
 
 class _Addressed:

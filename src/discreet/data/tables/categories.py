@@ -26,6 +26,16 @@ def words_of(texts: Sequence[str]) -> tuple[str, str] | None:
     return (false[0], true[0]) if len(false) == len(true) == 1 else None
 
 
+def _lowered(word: str) -> str:
+    """In lower case as the values of a table are, which for some letters is not Python's: of Σ at the end, or İ."""
+    if word.isascii():
+        return word.lower()
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return str(pc.utf8_lower(pa.scalar(word)).as_py())
+
+
 MOST_CATEGORIES = 10_000
 """The most categories of one column; each is a number in a model."""
 
@@ -194,7 +204,7 @@ class Boolean(Frozen):
     @model_validator(mode="after")
     def _fits_together(self) -> Boolean:
         if self.words is not None:
-            self._check_words(*(word.lower() for word in self.words))
+            self._check_words(*map(_lowered, self.words))
         _check_classes(self)
         return self
 
@@ -222,5 +232,5 @@ class Boolean(Frozen):
     @property
     def codes(self) -> dict[str, int]:
         """The number of the category, for every spelling in lower case."""
-        own = {word.lower(): place for place, word in enumerate(self.categories)}
+        own = {_lowered(word): place for place, word in enumerate(self.categories)}
         return dict.fromkeys(FALSE, 0) | dict.fromkeys(TRUE, 1) | own

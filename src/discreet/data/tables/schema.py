@@ -97,6 +97,13 @@ class Schema(Frozen):
             raise ValueError(f"the range of the target {name!r} cannot be bought; give low and high")
         if isinstance(column, Category) and column.buy is not None:
             raise ValueError(f"the categories of the target {name!r} cannot be bought: they are its classes; list them")
+        if isinstance(column, Category | Boolean):
+            lost = [word for word in column.categories or () if word in self.missing]
+            if lost:
+                raise ValueError(
+                    f"the target {name!r} has the class {lost[0]!r}, which `missing` has among the words for no value; "
+                    "take it out of one of them"
+                )
         numbers = isinstance(self.columns.get(self.target[0]), Number | Date) if self.target else False
         if len(self.target) > 1 and not isinstance(column, (Number | Date) if numbers else Boolean):
             raise ValueError(_SEVERAL.format(name, "number" if numbers else "boolean"))

@@ -108,6 +108,11 @@ def begun(folder: Path, given: Options) -> Said:
     were of this.
     """
     options = _read(folder)
+    if "--epsilon" not in options:
+        raise InputError(
+            f"{folder} was begun by an earlier version of discreet, which kept fewer options of a run; go on with that "
+            "version, or begin another run"
+        )
     for name, value in given.items():
         if options.get(name) != value:
             raise InputError(

@@ -783,7 +783,7 @@ Nobody has checked that training released what the events say and nothing else f
 
 def main(arguments: list[str]) -> int:
     folder, *options = [one for one in arguments if one != "--strict"] or ["--help"]
-    if folder.startswith("-") or (options and not re.fullmatch("--key [0-9a-fA-F]{64}", " ".join(options))):
+    if folder.startswith("-") or (options and not re.fullmatch("--key\n[0-9a-fA-F]{64}", "\n".join(options))):
         print("use: verify.py FOLDER [--key PUBLIC_KEY, which has 64 hexadecimal digits] [--strict]")
         return 2
     try:
