@@ -13,25 +13,22 @@ from discreet.language import TASKS, Task, TransformersModel, TransformersRows
 
 transformers: Any = pytest.importorskip("transformers", reason="transformers is not installed; it is in the extra hf")
 
-# Two layers where layers differ or hand something on (GPT-Neo, Gemma 3, SmolLM3, T5, DeBERTa, ModernBERT),
-# and in GPT-2, Llama and BERT; one in other families of equal layers.
 WORDS, LENGTH = 32, 6
 _TOKENS = {"vocab_size": WORDS, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 _WIDE = {"hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 16, "max_position_embeddings": 20} | _TOKENS
 _DECODER = _WIDE | {"num_attention_heads": 4, "num_key_value_heads": 2}
 _HEADS = _WIDE | {"num_attention_heads": 2}
-_ONE = {"num_hidden_layers": 1}
 _SMALL_HEADS = _DECODER | {"head_dim": 4}
 _RELATIVE = _HEADS | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
 _GPT2 = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 16} | _TOKENS
-_BLOOM = {"hidden_size": 16, "n_layer": 1, "n_head": 2} | _TOKENS
+_BLOOM = {"hidden_size": 16, "n_layer": 2, "n_head": 2} | _TOKENS
 _NEO = {"hidden_size": 16, "num_layers": 2, "num_heads": 2, "attention_types": [[["global", "local"], 1]]}
-_OPT = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "ffn_dim": 16, "word_embed_proj_dim": 16}
-_DISTIL = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16, "max_position_embeddings": 16} | _TOKENS
+_OPT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "ffn_dim": 16, "word_embed_proj_dim": 16}
+_DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 16, "max_position_embeddings": 16} | _TOKENS
 _T5 = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": 0}
 _BART = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
 _BART_HEADS = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "decoder_start_token_id": 2}
-_VIT = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+_VIT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
 
 
 @dataclass(frozen=True)
@@ -49,36 +46,26 @@ FAMILIES = {
     for family in (
         Family("GPT-2", "GPT2Config", "causal-lm", _GPT2),
         Family("GPT-Neo", "GPTNeoConfig", "causal-lm", _NEO | _TOKENS | {"max_position_embeddings": 16}),
-        Family("GPT-NeoX, Pythia", "GPTNeoXConfig", "causal-lm", _HEADS | _ONE),
+        Family("GPT-NeoX, Pythia", "GPTNeoXConfig", "causal-lm", _HEADS),
         Family("OPT", "OPTConfig", "causal-lm", _OPT | _TOKENS | {"max_position_embeddings": 16}),
         Family("BLOOM", "BloomConfig", "causal-lm", _BLOOM),
-        Family(
-            "Falcon",
-            "FalconConfig",
-            "causal-lm",
-            {k: v for k, v in (_HEADS | _ONE).items() if k != "intermediate_size"},
-        ),
+        Family("Falcon", "FalconConfig", "causal-lm", {k: v for k, v in _HEADS.items() if k != "intermediate_size"}),
         Family("Llama", "LlamaConfig", "causal-lm", _DECODER),
-        Family("Mistral", "MistralConfig", "causal-lm", _DECODER | _ONE),
-        Family(
-            "Mixtral",
-            "MixtralConfig",
-            "causal-lm",
-            _DECODER | _ONE | {"num_local_experts": 2, "num_experts_per_tok": 1},
-        ),
-        Family("Qwen2", "Qwen2Config", "causal-lm", _DECODER | _ONE),
-        Family("Qwen3", "Qwen3Config", "causal-lm", _SMALL_HEADS | _ONE),
-        Family("Gemma", "GemmaConfig", "causal-lm", _SMALL_HEADS | _ONE),
+        Family("Mistral", "MistralConfig", "causal-lm", _DECODER),
+        Family("Mixtral", "MixtralConfig", "causal-lm", _DECODER | {"num_local_experts": 2, "num_experts_per_tok": 1}),
+        Family("Qwen2", "Qwen2Config", "causal-lm", _DECODER),
+        Family("Qwen3", "Qwen3Config", "causal-lm", _SMALL_HEADS),
+        Family("Gemma", "GemmaConfig", "causal-lm", _SMALL_HEADS),
         Family("Gemma 3", "Gemma3TextConfig", "causal-lm", _SMALL_HEADS),
-        Family("Phi", "PhiConfig", "causal-lm", _HEADS | _ONE),
-        Family("Phi-3", "Phi3Config", "causal-lm", _DECODER | _ONE),
-        Family("OLMo 2", "Olmo2Config", "causal-lm", _DECODER | _ONE),
+        Family("Phi", "PhiConfig", "causal-lm", _HEADS),
+        Family("Phi-3", "Phi3Config", "causal-lm", _DECODER),
+        Family("OLMo 2", "Olmo2Config", "causal-lm", _DECODER),
         Family("SmolLM3", "SmolLM3Config", "causal-lm", _DECODER),
-        Family("Granite", "GraniteConfig", "causal-lm", _DECODER | _ONE),
+        Family("Granite", "GraniteConfig", "causal-lm", _DECODER),
         Family("BERT", "BertConfig", "masked-lm", _HEADS),
-        Family("RoBERTa", "RobertaConfig", "masked-lm", _HEADS | _ONE),
+        Family("RoBERTa", "RobertaConfig", "masked-lm", _HEADS),
         Family("DistilBERT", "DistilBertConfig", "masked-lm", _DISTIL),
-        Family("ELECTRA", "ElectraConfig", "masked-lm", _HEADS | _ONE | {"embedding_size": 16}),
+        Family("ELECTRA", "ElectraConfig", "masked-lm", _HEADS | {"embedding_size": 16}),
         Family("DeBERTa-v2, v3", "DebertaV2Config", "masked-lm", _RELATIVE | {"position_buckets": 8}),
         Family("ModernBERT", "ModernBertConfig", "masked-lm", _HEADS | {"cls_token_id": 1, "sep_token_id": 2}),
         Family("T5", "T5Config", "seq2seq", _T5 | {"vocab_size": WORDS, "pad_token_id": 0, "eos_token_id": 1}),
