@@ -18,7 +18,7 @@ from ledgers import PLAN, STEP, filled, guarantee, refused, sql, three, whole
 
 from discreet.core.errors import BudgetExhausted, LedgerError
 from discreet.core.events import Event
-from discreet.ledger import Ledger, chain, store
+from discreet.ledger import Ledger, chain, sqlite_file
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 def test_a_ledger_that_another_process_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = filled(path)
     ledger = Ledger(path)
-    monkeypatch.setattr(store, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(sqlite_file, "PATIENCE_SECONDS", 0.2)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     refused(lambda: ledger.reserve(run, 0, three), "locked", "another process holds it")

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 from ledgers import PLAN, filled, guarantee, refused, sql, three
+from sqlalchemy import Connection
 
-from discreet.ledger import Budget, Ledger
+from discreet.core.errors import BudgetExhausted
+from discreet.ledger import Budget, Ledger, sqlite_file, store
+from discreet.ledger.entries_table import metadata
 
 
 @pytest.fixture
@@ -100,15 +103,16 @@ def test_a_ledger_that_lost_nearly_all_its_bytes_is_not_taken_for_a_new_one(path
     assert path.stat().st_size == left
 
 
-def test_a_copy_without_the_log_beside_it_is_not_taken_for_a_new_ledger(path: Path, tmp_path: Path) -> None:
-    """While a ledger is open, what was charged lies in the log."""
+def test_a_copy_without_the_log_beside_it_has_budgets_and_runs(path: Path, tmp_path: Path) -> None:
+    """While a ledger is open, what was charged last lies in the log; budgets and runs are brought into the file."""
     ledger = Ledger(path)
-    ledger.set_budget("patients", Budget(10.0, 1e-4))
+    ledger.set_budget("patients", Budget(1.0, 1e-4))
+    ledger.open_run(PLAN, guarantee(0.7), "patients")
     shutil.copy(path, copied := tmp_path / "copied.sqlite")
-    refused(lambda: Ledger(copied), LOST, "-wal file that was beside it")
-    shutil.copy(path.with_name(path.name + "-wal"), copied.with_name(copied.name + "-wal"))
-    with contextlib.closing(Ledger(copied)) as whole:
-        assert whole.budgets() == ["patients"]
+    with contextlib.closing(Ledger(copied)) as copy:
+        assert copy.entries() == ledger.entries()
+        with pytest.raises(BudgetExhausted):
+            copy.open_run(PLAN, guarantee(0.7), "patients")
     ledger.close()
 
 
@@ -124,3 +128,29 @@ def test_a_ledger_whose_first_page_another_process_writes_is_waited_for(path: Pa
     path.touch()
     threading.Timer(0.3, lambda: path.write_bytes(made.read_bytes())).start()
     Ledger(path).close()
+
+
+def test_a_ledger_that_could_not_be_made_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its empty file would be taken for one that lost its entries."""
+    real = metadata.create_all
+
+    def full(connection: Connection) -> None:
+        real(connection)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    def refused_too(*_: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    sqlite_file.put_whole(path, store._engine, full)
+    assert list(path.parent.iterdir()) == []
+    monkeypatch.setattr("os.link", refused_too)  # SQLite makes it in its place
+    Ledger(path).close()
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_a_ledger_that_appears_meanwhile_stays(path: Path) -> None:
+    filled(path)
+    before = path.read_bytes()
+    sqlite_file.put_whole(path, store._engine, metadata.create_all)
+    assert path.read_bytes() == before
+    assert [one.name for one in path.parent.iterdir()] == [path.name]

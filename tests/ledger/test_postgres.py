@@ -12,7 +12,7 @@ from ledgers import PLAN, filled, guarantee, three
 from postgres_server import PostgresServer
 
 from discreet.core.errors import BudgetExhausted, InputError, LedgerError
-from discreet.ledger import Budget, Ledger, store
+from discreet.ledger import Budget, Ledger, sqlite_file
 
 NewDatabase = Callable[[], str]
 
@@ -130,7 +130,7 @@ def test_a_commit_waits_for_the_disk_even_if_the_server_would_not(address: str) 
 def test_a_ledger_that_another_client_holds(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = filled(address)
     ledger = Ledger(address)
-    monkeypatch.setattr(store, "_PATIENCE_SECONDS", 1)
+    monkeypatch.setattr(sqlite_file, "PATIENCE_SECONDS", 1)
     other = behind_its_back(address, "LOCK TABLE discreet_entries IN EXCLUSIVE MODE", keep=True)
     with pytest.raises(LedgerError, match=r"lock timeout.*another process holds it") as caught:
         ledger.reserve(run, 0, three)

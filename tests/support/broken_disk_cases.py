@@ -15,7 +15,6 @@ from broken_disk import Answer, BrokenDisk, Failure
 from power_commands import FAST, SEARCH
 from power_rules import TOLD, accepted, charges
 
-from discreet.core.errors import LedgerError
 from discreet.ledger import Budget, Ledger
 
 STEPS = 4
@@ -222,13 +221,6 @@ def limit(bench: Bench, answer: Answer) -> None:
     path = bench.work / "books.sqlite"
     old = Budget(4.0, 1e-3) if (bench.home / "before" / "work" / "books.sqlite").exists() else None
     found = None
-    if path.exists() and old is None and answer.code:
-        try:
-            Ledger(path).close()
-        except LedgerError as error:  # the disk failed while it was made, so it is to be deleted, as is said
-            if "holds no table of entries" not in str(error):
-                raise
-            path.unlink()
     if path.exists():
         ledger = Ledger(path)
         ledger.verify()

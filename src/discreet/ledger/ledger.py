@@ -92,6 +92,7 @@ class Ledger:
             body, forms = filters.as_dict(budget), {*store.forms(connection, "budget", dataset), dataset}
             for form in sorted(forms):  # the new budget replaces the last one of each form
                 self._append(connection, "budget", body, dataset=form)
+        self._store.settle()
 
     def budget(self, dataset: str) -> tuple[Filter | None, Spent]:
         """The budget of a data set, if it has one, and what its runs were charged."""
@@ -145,6 +146,7 @@ class Ledger:
             else:
                 others = store.names(connection, "budget")
             self._append(connection, "run", body, dataset=dataset, run=run)
+        self._store.settle()
         if others:
             _log.warning("%s", without_budget(dataset, others))
         return run

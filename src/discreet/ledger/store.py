@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-import random
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import URL, ColumnElement, Connection, Engine, create_engine, event, func, insert, inspect, select, text
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, ProgrammingError, SQLAlchemyError
 
 from discreet.core.errors import LedgerError
+from discreet.ledger import sqlite_file
 from discreet.ledger.chain import Entry, check_seal
 from discreet.ledger.entries_table import LATER_INDEXES, entries, metadata
 from discreet.ledger.names import compared
+from discreet.ledger.sqlite_file import configure, take_turn
 
-_PATIENCE_SECONDS = 120
-"""How long a writer waits for its turn before it gives up."""
-
-_NAP_SECONDS, _SHORTEST = (0.0005, 0.003), 512  # bytes of the smallest SQLite database
+_BEING_MADE_SECONDS = 2.0
+"""How long another process may take to make the table of a new ledger, where SQLite makes it in place."""
 
 _PAGE, _FEW = 5000, 5000
 """Entries per page of a walk; and so many new entries at most are read whole, instead of by an index."""
@@ -93,7 +91,7 @@ class Store:
             with self._engine.begin() as connection:
                 if self._postgres:
                     connection.exec_driver_sql(
-                        f"SELECT set_config('lock_timeout', '{_PATIENCE_SECONDS}s', true),"
+                        f"SELECT set_config('lock_timeout', '{sqlite_file.PATIENCE_SECONDS}s', true),"
                         " set_config('synchronous_commit', 'on', true)"
                     )
                 yield connection
@@ -102,9 +100,11 @@ class Store:
 
     def _prepare(self, create: bool) -> None:
         if not create and not self._exists():
-            raise LedgerError(f"there is no ledger at {self.shown}; restore it, or name the one of the run")
+            raise LedgerError(
+                f"there is no ledger at {self.shown}; restore it, or name the one that the run began with"
+            )
         if not self._postgres:
-            self._refuse_emptied()
+            self._make_whole()
         with self._begin() as connection:
             if self._postgres:
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233910461)")  # one process creates at a time
@@ -122,20 +122,33 @@ class Store:
     def _exists(self) -> bool:
         return self._holds_entries() if self._postgres else Path(self.where).exists()
 
-    def _refuse_emptied(self) -> None:
-        """A file without a table of entries was cut, or copied without the `-wal` beside it, or is being made."""
-        patient_until = time.monotonic() + 2
+    def _make_whole(self) -> None:
+        """Make a file with the table of entries where there is none. One without it was cut, or copied without the
+        `-wal` beside it, and SQLite would make a new ledger of it."""
+        if not Path(self.where).exists():
+            try:
+                sqlite_file.put_whole(Path(self.where), _engine, metadata.create_all)
+            except OSError as error:
+                raise self._explained(error) from error
+        patient_until = time.monotonic() + _BEING_MADE_SECONDS
         while Path(self.where).is_file() and not self._holds_entries():
             if time.monotonic() > patient_until:
                 raise LedgerError(
                     f"the ledger {self.shown} holds no table of entries: what it was charged is lost, or in the -wal "
                     "file that was beside it; restore both, or delete the file if nothing was ever charged there"
                 )
-            time.sleep(_NAP_SECONDS[1])
+            time.sleep(_BEING_MADE_SECONDS / 100)
+
+    def settle(self) -> None:
+        """Bring what is committed from SQLite's log into the file, so that a plain copy of the file has it too. It is
+        durable before; where this fails, the log keeps it."""
+        if not self._postgres:
+            with suppress(SQLAlchemyError, sqlite3.Error), closing(self._engine.raw_connection()) as connection:
+                connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _holds_entries(self) -> bool:
-        if not self._postgres and Path(self.where).stat().st_size < _SHORTEST:
-            return False  # SQLite would not complain
+        if not self._postgres and sqlite_file.too_short(self.where):
+            return False  # SQLite would make a database of it
         with self._begin() as connection:
             return connection.dialect.has_table(connection, entries.name)
 
@@ -278,8 +291,8 @@ def _engine(where: str) -> Engine:
     try:
         if "://" not in where:
             engine = create_engine(URL.create("sqlite", database=where))
-            event.listen(engine, "connect", _configure_sqlite)
-            event.listen(engine, "begin", _take_turn)
+            event.listen(engine, "connect", configure)
+            event.listen(engine, "begin", take_turn)
             return engine
         if where.startswith(("postgresql://", "postgresql+psycopg://")):
             url = where.replace("postgresql://", "postgresql+psycopg://", 1)
@@ -289,31 +302,3 @@ def _engine(where: str) -> Engine:
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise LedgerError(f"cannot use the ledger address: {error}; give a path or postgresql://...") from None
     raise LedgerError("a ledger is a file (give a path) or a PostgreSQL database (postgresql://...)")
-
-
-def _take_turn(connection: Connection) -> None:
-    """Take SQLite's write lock. Frequent tries keep the queue fair; SQLite's own wait sleeps longer each time."""
-    patient_until = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        try:
-            connection.connection.cursor().execute("BEGIN IMMEDIATE")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or not time.monotonic() < patient_until:
-                raise
-            time.sleep(random.uniform(*_NAP_SECONDS))
-
-
-def _configure_sqlite(connection: Any, _record: object) -> None:
-    """Let `begin` take the write lock itself, and make every commit reach the disk."""
-    connection.isolation_level = None
-    try:
-        connection.execute(f"PRAGMA busy_timeout = {int(_PATIENCE_SECONDS * 1000)}")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = EXTRA")  # as FULL, and durable without WAL as well
-        for one in ("fullfsync", "checkpoint_fullfsync"):  # macOS: past the disk's own memory; nothing elsewhere
-            connection.execute(f"PRAGMA {one} = ON")
-        connection.execute("PRAGMA busy_timeout = 0")  # from here on `_take_turn` waits
-    except BaseException:
-        connection.close()  # nobody else would close it
-        raise
