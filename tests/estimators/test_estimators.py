@@ -12,8 +12,8 @@ from typing import Any
 import joblib
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
+from declared_rows import DECLARED, FRAME, NEW, NEW_FRAME, NEW_Y, X, Y, classifier
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
@@ -28,38 +28,9 @@ import discreet
 from discreet import PrivateClassifier, PrivateRegressor
 from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.core.errors import Interrupted
-from discreet.estimators.declared import numeric_facts, schema_of
 from discreet.ledger import Ledger
-from discreet.prediction import predict_frame, predict_table
+from discreet.prediction import predict_table
 from discreet.training import training as training_module
-
-GENERATOR = np.random.Generator(np.random.PCG64(5))
-X = GENERATOR.uniform(size=(300, 3))
-Y = np.where(X[:, 0] > X[:, 1], "yes", "no")
-FRAME = pd.DataFrame(X, columns=["age", "height", "weight"])
-NEW = GENERATOR.uniform(size=(200, 3))
-NEW_Y = np.where(NEW[:, 0] > NEW[:, 1], "yes", "no")
-NEW_FRAME = pd.DataFrame(NEW, columns=FRAME.columns)
-
-DECLARED: dict[str, Any] = {
-    "epsilon": 20.0,
-    "delta": 1e-4,
-    "population": 300,
-    "bounds": (0, 1),
-    "hidden": (),
-    "batch": 150,
-    "steps": 40,
-    "engine": "bookkeeping",
-}
-
-
-def classifier(**changes: Any) -> PrivateClassifier:
-    return PrivateClassifier(**{**DECLARED, "classes": ["no", "yes"], **changes})
-
-
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -176,80 +147,6 @@ def test_labels_of_any_kind_come_back_as_they_were_declared(labels: Any, classes
     one = classifier(classes=classes, steps=20).fit(X, labels)
     assert set(one.predict(NEW).tolist()) <= set(one.classes_.tolist()) == set(classes)
     assert one.score(NEW, np.isin(NEW_Y, ["yes"]) if True in one.classes_.tolist() else NEW_Y) > 0.7
-
-
-MIXED = pd.DataFrame(
-    {
-        "age": [30.0, None, 50.0] * 100,
-        "ward": pd.Series(["A", None, "B"] * 100, dtype="category"),
-        "seen": ["2024-05-01", "2020-01-02", None] * 100,
-        "smoker": [True, False, None] * 100,
-        "name": ["Jane", "Joe", "Jim"] * 100,
-    }
-)
-COLUMNS: dict[str, Any] = {
-    "age": (0, 100),
-    "ward": ["A", "B"],
-    "seen": {"type": "date", "low": "2020-01-01", "high": "2025-01-01"},
-    "smoker": {"type": "boolean"},
-    "name": {"type": "ignore"},
-}
-
-
-def of_frames(**changes: Any) -> PrivateClassifier:
-    return classifier(
-        **{"bounds": None, "columns": COLUMNS, "classes": ["a", "b", "c"], "learning_rate": 2.0} | changes
-    )
-
-
-def test_a_frame_of_texts_dates_and_gaps(tmp_path: Path) -> None:
-    """It learns from them (the ward alone tells the class), and is published as a model of a table is."""
-    labels = np.array(["a", "b", "c"] * 100)
-    one = clone(of_frames()).fit(MIXED, labels, public_test=(MIXED.copy(), labels.copy()))
-    assert (one.predict(MIXED[::-1].copy()) == labels[::-1]).all()
-    assert np.array_equal(one.predict_proba(MIXED), one.predict_proba(pa.Table.from_pandas(MIXED)))
-    assert one.n_features_in_ == 5
-    one.publish(tmp_path / "out")
-    assert discreet.verify(tmp_path / "out").accepted
-    found = predict_frame(discreet.load(tmp_path / "out"), MIXED)
-    assert found["target"].tolist() == labels.tolist()
-
-
-@pytest.mark.parametrize(
-    ("columns", "rows", "said"),
-    [
-        (COLUMNS, MIXED.drop(columns="ward"), "no column 'ward'"),
-        (COLUMNS, MIXED.assign(more=1), "a column 'more', which columns does not declare"),
-        (COLUMNS, MIXED.assign(age=["x", *[1.0] * 299]), "the column 'age' has values of several types"),
-        (COLUMNS, pd.concat([MIXED, MIXED[["age"]]], axis=1), "two columns are called 'age'"),
-        (COLUMNS, MIXED[:0], "the frame has no rows"),
-        (COLUMNS, X, "rows are a frame of pandas or polars or a table of Arrow, got ndarray"),
-        (
-            COLUMNS | {"age": {"type": "number", "low": 0, "high": 40, "outside": "refuse"}},
-            MIXED,
-            "row 3, column 'age'",
-        ),
-        (COLUMNS | {"age": {"type": "number", "low": 0, "high": 40, "missing": "drop"}}, MIXED, "drops rows"),
-        (COLUMNS | {"age": {"type": "number", "buy": {"noise": 10}}}, MIXED, "buys its range"),
-        (COLUMNS | {"name": {"type": "text"}}, MIXED, "asks for images or free text"),
-        (COLUMNS | {"age": (0, "x")}, MIXED, "the range of 'age' in columns must be a pair of numbers"),
-        (COLUMNS | {"age": {"type": "numbr"}}, MIXED, "estimator: columns.age"),
-        (["age"], MIXED, "columns must be a mapping"),
-    ],
-)
-def test_frames_that_do_not_fit_cost_nothing(columns: Any, rows: Any, said: str) -> None:
-    with pytest.raises(discreet.InputError, match=said):
-        of_frames(columns=columns, classes=["a", "b"]).fit(rows, ["a", "b", "a"] * 100)
-    assert not Path("discreet-runs").exists()
-
-
-def test_rows_and_targets_of_a_frame_are_equally_many() -> None:
-    with pytest.raises(discreet.InputError, match="inconsistent numbers of samples"):
-        of_frames().fit(MIXED, ["a"] * 299)
-    with pytest.raises(discreet.InputError, match="row 4 of y"):
-        PrivateRegressor(**DECLARED | {"bounds": None, "columns": COLUMNS, "target_bounds": (0, 1)}).fit(
-            MIXED, [0.5] * 4 + [None] + [0.5] * 295
-        )
 
 
 def test_every_fit_is_a_charge(caplog: pytest.LogCaptureFixture) -> None:
@@ -378,60 +275,3 @@ def test_a_regressor_speaks_the_unit_of_its_target() -> None:
     assert one.score(NEW, 100 + 90 * NEW[:, 0]) > 0.5
     assert one.predict(NEW).min() >= 100
     assert one.predict(NEW).max() <= 200
-
-
-BOTH = np.stack([100 + 90 * X[:, 0], 5 - 4 * X[:, 1]], axis=1)
-NEW_BOTH = np.stack([100 + 90 * NEW[:, 0], 5 - 4 * NEW[:, 1]], axis=1)
-RANGES = {"cost": (100, 200), "stay": (0, 6)}
-
-
-@pytest.mark.parametrize("kind", ["pairs", "names", "frame", "arrow"])
-def test_several_numbers_of_each_row(kind: str, tmp_path: Path) -> None:
-    """A column each, in the unit of each; the columns of a frame are found by their names."""
-    bounds = list(RANGES.values()) if kind == "pairs" else RANGES
-    one = PrivateRegressor(**{**DECLARED, "target_bounds": bounds, "learning_rate": 1.0})
-    turned = pd.DataFrame(BOTH, columns=list(RANGES))[["stay", "cost"]]
-    targets = {"frame": turned, "arrow": pa.Table.from_pandas(turned)}.get(kind, BOTH)
-    one.fit(X, targets, public_test=(NEW, NEW_BOTH))
-    found = one.predict(NEW)
-    assert found.shape == (200, 2)
-    assert all(np.corrcoef(found[:, place], NEW_BOTH[:, place])[0, 1] > 0.7 for place in (0, 1))
-    assert (found.min(axis=0) >= [100, 0]).all()
-    assert (found.max(axis=0) <= [200, 6]).all()
-    assert one.score(NEW, NEW_BOTH) > 0.3
-    one.publish(tmp_path / "out")
-    assert discreet.verify(tmp_path / "out").accepted
-    again = predict_frame(discreet.load(tmp_path / "out"), pd.DataFrame(NEW, columns=["x0", "x1", "x2"]))
-    assert list(again) == (["target_1", "target_2"] if kind == "pairs" else list(RANGES))
-    assert np.allclose(again.to_numpy(), found, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("bounds", "targets", "said"),
-    [
-        (RANGES, BOTH[:, 0], "y has shape .300,., and target_bounds declares 2 numbers"),
-        (RANGES, np.c_[BOTH, BOTH], "y has shape .300, 4., and target_bounds declares 2 numbers"),
-        ((0, 1), BOTH, "y should be a 1d array"),
-        ({"cost": (100, 200), "stay": (6, 0)}, BOTH, "the range of stay is 6 to 0"),
-        (
-            RANGES,
-            pd.DataFrame(BOTH, columns=["cost", "days"]),
-            "columns cost, days, and target_bounds declares cost, stay",
-        ),
-    ],
-)
-def test_several_numbers_that_do_not_fit(bounds: Any, targets: Any, said: str) -> None:
-    with pytest.raises(discreet.InputError, match=said):
-        PrivateRegressor(**{**DECLARED, "target_bounds": bounds}).fit(X, targets)
-    assert not Path("discreet-runs").exists()
-
-
-def test_targets_keep_apart_from_columns_and_one_another() -> None:
-    """A target is called as its column if no feature is, and each has a name that nothing else has."""
-    names = ["age", "predicted_age", "unit"]
-    columns = numeric_facts(names, np.array([[0, 1]] * 3))
-    targets = numeric_facts(["age", "predicted_age_", "cost"], np.array([[0, 1]] * 3))
-    found = schema_of(columns, targets, 300, 2)
-    assert found.target == ("predicted_age__", "predicted_age_", "cost")
-    assert found.features == tuple(names)
-    assert found.unit == "unit_"

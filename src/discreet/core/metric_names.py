@@ -35,8 +35,8 @@ def no_better(metrics: Mapping[str, float]) -> bool:
 
 
 def amounts_in(metrics: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """Of each predicted number on all rows: the beginning of its metrics' names ("", or "stay: " where there are
-    several), its root mean squared error, and that of the mean for all rows."""
+    """For each target of a regression: the prefix of its metrics' names ("", or "stay: " where there are several), its
+    root mean squared error, and that of predicting the mean."""
     groups = tuple(f"{group}: " for group in groups_in(metrics))
     names = [name.removesuffix(BASELINE_RMSE) for name in metrics if name.endswith(BASELINE_RMSE)]
     known = [name for name in names if not name.startswith(groups) and f"{name}rmse" in metrics]

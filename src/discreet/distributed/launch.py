@@ -17,7 +17,7 @@ from discreet.core.errors import InputError
 from discreet.randomness.blocks import usable_cores
 
 _FEW, _PER_CORE = 8, 4
-"""How many processes are started at most: so many, or so many for each core where that is more."""
+"""The most processes that are started: 8, or 4 for each core if that is more."""
 
 
 def launch(processes: int, arguments: Sequence[str]) -> int:

@@ -174,7 +174,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return rows, plain(lambda: column_or_1d(target, warn=True))
 
     def _targets_declared(self) -> int:
-        """How many numbers are predicted of a row; 1 of a class."""
+        """The number of targets of a row that are predicted; 1 for classes."""
         return 1
 
     def _in_order(self, y: Any) -> Any:
@@ -200,7 +200,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Rows clipped to their bounds and encoded for the model: (rows, columns), float32."""
         if not isinstance(rows, pa.Table):
             rows = pa.table([pa.array(column) for column in rows.T], list(encoder.schema.features))
-        return torch.from_numpy(encoder.encode(rows, targets=False).inputs)
+        return torch.from_numpy(encoder.encode(rows, targets=False, show=False).inputs)
 
     def _public(self, encoder: Encoder, X: Any, y: Any) -> tuple[Tensor, Tensor]:
         return self._inputs(encoder, self._rows(X)), self._encoded(np.asarray(self._in_order(y)))

@@ -83,7 +83,7 @@ def target_ranges(bounds: Any) -> dict[str, tuple[float, float]]:
 
 
 def targets_in(bounds: Any) -> int:
-    """How many targets `bounds` declares; 1 where it is no declaration."""
+    """The number of targets that `bounds` declares; 1 if it is no declaration."""
     return max(1, len(bounds)) if isinstance(bounds, Mapping) or _several(bounds) else 1
 
 

@@ -135,7 +135,7 @@ def _memory(part: Any) -> Iterator[np.ndarray]:
 
 
 def _arrow_memory(part: Any) -> Iterator[np.ndarray]:
-    """What the rows in view of a table of Arrow, or of what lends its memory to one, have of its buffers."""
+    """The bytes in memory of the rows of an Arrow table, or of a frame that shares its memory with one."""
     import pyarrow as pa
 
     try:
@@ -150,8 +150,8 @@ def _arrow_memory(part: Any) -> Iterator[np.ndarray]:
 
 
 def _width(kind: Any) -> int:
-    """The bytes of a row in the second buffer of an array of Arrow: those of its value, or of the place of its text;
-    0 where it has less than a byte, or none."""
+    """The bytes that a row takes in the second buffer of an Arrow array, which holds its value or the offset of its
+    text; 0 if it takes none, or less than one."""
     import pyarrow as pa
 
     if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):

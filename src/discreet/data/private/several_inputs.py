@@ -1,4 +1,4 @@
-"""What to do with rows of several inputs, or models that take several: advice at the end of an error.
+"""Advice at the end of an error: how to give a model rows of several inputs.
 
 Every engine, and the proof that rows stay apart, is about one tensor whose first axis are the rows. So fields lie side
 by side in it, and a subclass of the model takes them apart: its weights keep their names.
@@ -17,7 +17,7 @@ _COLUMNS = "; say which field is the target and what the model sees: discreet.Co
 
 
 def kind_of(data: object) -> str:
-    """What data that is no pair of arrays is, and what to do with it."""
+    """Says what was given in the place of a pair of arrays, and what to give."""
     kind = type(data).__name__
     if isinstance(data, tuple) and len(data) == 2:
         said = f"a pair of {' and '.join(type(part).__name__ for part in data)}"

@@ -20,14 +20,14 @@ FALSE = ("false", "no", "n", "f", "0", "0.0", "nein", "falsch", "non", "faux")
 
 
 def words_of(texts: Sequence[str]) -> tuple[str, str] | None:
-    """Which text stands for false and which for true, if there is one spelling of each."""
+    """The spellings of false and of true among the texts; None unless there is exactly one of each."""
     false = [text for text in texts if text.lower() in FALSE]
     true = [text for text in texts if text.lower() in TRUE]
     return (false[0], true[0]) if len(false) == len(true) == 1 else None
 
 
 def _lowered(word: str) -> str:
-    """In lower case as the values of a table are, which for some letters is not Python's: of Σ at the end, or İ."""
+    """The word in lower case as values of tables are, by rules of Arrow: Python's differ for a final Σ and for İ."""
     if word.isascii():
         return word.lower()
     import pyarrow as pa

@@ -35,7 +35,7 @@ from discreet.data.tables.columns import Date, Number
 from discreet.data.tables.encoded_columns import amounts_of, bounds_of, numbers_of, places, wide
 from discreet.data.tables.problems import Problems
 from discreet.data.tables.schema import Schema
-from discreet.data.tables.values import BadValue, Faults, Marks, codes
+from discreet.data.tables.values import BadValue, Faults, Marks, codes, shown
 from discreet.data.tables.wide import FreeText, Image
 from discreet.plan.pydantic_base import validate
 
@@ -150,18 +150,22 @@ class Encoder:
         *,
         targets: bool = True,
         problems: Problems | None = None,
+        show: bool = True,
     ) -> Encoded:
         """The rows of a block, the first of which is row `start` of the table (for messages, which count from 1).
 
         Refused values are recorded in `problems`, and their encoding is meaningless; without `problems` the first one
-        is an `InputError` that names row and column. With `targets` False the target columns may be missing.
+        is an `InputError` that names row and column, and the value with `show`. With `targets` False the target columns
+        may be missing.
         """
         kept = np.ones(block.num_rows, np.bool_)
         faults: list[tuple[int, str]] = []
 
         def encoded(name: str) -> Array:
             found, wrong = self._column(name, block, kept)
-            faults.extend((row, f"row {start + row + 1}, column {name!r}: {fault}") for row, fault in wrong.items())
+            for row, fault in wrong.items():
+                said = fault if show else fault.replace(shown(block.column(name), row), "the value")
+                faults.append((row, f"row {start + row + 1}, column {name!r}: {said}"))
             return found
 
         inputs = np.zeros((block.num_rows, math.prod(self.shape)), np.float32)

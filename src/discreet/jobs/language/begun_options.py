@@ -1,4 +1,4 @@
-"""The options that a run was begun with, in its folder: they are those of who goes on with it."""
+"""The options that a run of a language model was begun with: kept in its folder, and used again by `--resume`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Said:
 
     @classmethod
     def of(cls, begun: Mapping[str, Any]) -> Said:
-        """What `options` described. `KeyError`, `TypeError` or `ValueError` if it is nothing of the kind."""
+        """The inverse of `options`. `KeyError`, `TypeError` or `ValueError` if these are no such options."""
 
         def path(name: str) -> Path | None:
             return None if begun[name] is None else Path(begun[name])

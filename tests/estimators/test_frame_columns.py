@@ -1,0 +1,113 @@
+"""Estimators on frames whose columns are declared: texts, dates and gaps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from declared_rows import DECLARED, X, classifier
+from sklearn.base import clone
+
+import discreet
+from discreet import PrivateClassifier, PrivateRegressor
+from discreet.prediction import predict_frame
+
+MIXED = pd.DataFrame(
+    {
+        "age": [30.0, None, 50.0] * 100,
+        "ward": pd.Series(["A", None, "B"] * 100, dtype="category"),
+        "seen": ["2024-05-01", "2020-01-02", None] * 100,
+        "smoker": [True, False, None] * 100,
+        "name": ["Jane", "Joe", "Jim"] * 100,
+    }
+)
+COLUMNS: dict[str, Any] = {
+    "age": (0, 100),
+    "ward": ["A", "B"],
+    "seen": {"type": "date", "low": "2020-01-01", "high": "2025-01-01"},
+    "smoker": {"type": "boolean"},
+    "name": {"type": "ignore"},
+}
+
+
+def of_frames(**changes: Any) -> PrivateClassifier:
+    return classifier(
+        **{"bounds": None, "columns": COLUMNS, "classes": ["a", "b", "c"], "learning_rate": 2.0} | changes
+    )
+
+
+def test_a_frame_of_texts_dates_and_gaps(tmp_path: Path) -> None:
+    """It learns from them (the ward alone tells the class), and is published as a model of a table is."""
+    labels = np.array(["a", "b", "c"] * 100)
+    one = clone(of_frames()).fit(MIXED, labels, public_test=(MIXED.copy(), labels.copy()))
+    assert (one.predict(MIXED[::-1].copy()) == labels[::-1]).all()
+    assert np.array_equal(one.predict_proba(MIXED), one.predict_proba(pa.Table.from_pandas(MIXED)))
+    assert one.n_features_in_ == 5
+    one.publish(tmp_path / "out")
+    assert discreet.verify(tmp_path / "out").accepted
+    found = predict_frame(discreet.load(tmp_path / "out"), MIXED)
+    assert found["target"].tolist() == labels.tolist()
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "said"),
+    [
+        (COLUMNS, MIXED.drop(columns="ward"), "no column 'ward'"),
+        (COLUMNS, MIXED.assign(more=1), "a column 'more', which columns does not declare"),
+        (COLUMNS, MIXED.assign(age=["x", *[1.0] * 299]), "the column 'age' has values of several types"),
+        (COLUMNS, pd.concat([MIXED, MIXED[["age"]]], axis=1), "two columns are called 'age'"),
+        (COLUMNS, MIXED[:0], "the frame has no rows"),
+        (COLUMNS, X, "rows are a frame of pandas or polars or a table of Arrow, got ndarray"),
+        (
+            COLUMNS | {"age": {"type": "number", "low": 0, "high": 40, "outside": "refuse"}},
+            MIXED,
+            "row 3, column 'age'",
+        ),
+        (COLUMNS | {"age": {"type": "number", "low": 0, "high": 40, "missing": "drop"}}, MIXED, "drops rows"),
+        (COLUMNS | {"age": {"type": "number", "buy": {"noise": 10}}}, MIXED, "buys its range"),
+        (COLUMNS | {"name": {"type": "text"}}, MIXED, "asks for images or free text"),
+        (COLUMNS | {"age": (0, "x")}, MIXED, "the range of 'age' in columns must be a pair of numbers"),
+        (COLUMNS | {"age": {"type": "numbr"}}, MIXED, "estimator: columns.age"),
+        (["age"], MIXED, "columns must be a mapping"),
+    ],
+)
+def test_frames_that_do_not_fit_cost_nothing(columns: Any, rows: Any, said: str) -> None:
+    with pytest.raises(discreet.InputError, match=said):
+        of_frames(columns=columns, classes=["a", "b"]).fit(rows, ["a", "b", "a"] * 100)
+    assert not Path("discreet-runs").exists()
+
+
+def test_rows_and_targets_of_a_frame_are_equally_many() -> None:
+    with pytest.raises(discreet.InputError, match="inconsistent numbers of samples"):
+        of_frames().fit(MIXED, ["a"] * 299)
+    with pytest.raises(discreet.InputError, match="row 4 of y"):
+        PrivateRegressor(**DECLARED | {"bounds": None, "columns": COLUMNS, "target_bounds": (0, 1)}).fit(
+            MIXED, [0.5] * 4 + [None] + [0.5] * 295
+        )
+
+
+WARD = {"type": "category", "categories": ["A"], "unseen": "refuse"}
+YOUNG = {"type": "number", "low": 0, "high": 1, "outside": "refuse"}
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "value", "said"),
+    [
+        ("age", (0, 100), "Jane Doe", "the value is not a number"),
+        ("age", (0, 100), 'it\'s \\ "Jane"', "the value is not a number"),
+        ("age", YOUNG, 4242.0, "outside"),
+        ("seen", COLUMNS["seen"], "Jane Doe", "the value is not a day such as"),
+        ("seen", COLUMNS["seen"], "4242", "the value is not a day such as"),
+        ("ward", WARD, "Jane Doe", "none of the declared categories .the value"),
+    ],
+)
+def test_an_error_about_a_frame_tells_where_and_never_what(name: str, facts: Any, value: Any, said: str) -> None:
+    rows = pd.DataFrame({name: [value] * 300})
+    with pytest.raises(discreet.InputError, match=f"row 1, column '{name}': .*{said}") as refused:
+        of_frames(columns={name: facts}, classes=["a", "b"]).fit(rows, ["a", "b", "a"] * 100)
+    assert "Jane" not in str(refused.value)
+    assert "4242" not in str(refused.value)
