@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -311,7 +312,7 @@ def test_nothing_says_how_long_a_private_text_is(capfd: pytest.CaptureFixture[st
     Path("reviews.jsonl").write_text("".join(json.dumps({"review": text}) + "\n" for text in texts))
     assert run(["train", "reviews.jsonl", "--text", "review", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]) == 0
     said = capfd.readouterr()
-    assert "432" not in said.out + said.err
+    assert "432" not in re.sub(r"[\d.]+ ?it/s", "", said.out + said.err)  # the speed of loading may be any number
 
 
 def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
