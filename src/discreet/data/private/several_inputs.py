@@ -60,15 +60,15 @@ def _of(parts: Any) -> str:
     return _advice(stacked, names, len(parts))
 
 
-def _advice(stacked: str, names: Sequence[object], count: int, model: str = "YOUR_MODEL") -> str:
+def _advice(stacked: str, names: Sequence[object], count: int, model: str = "your model") -> str:
     columns = [f"rows[:, {place}]" for place in range(min(count, 3))] + ["..."] * (count > 3)
     taken = ", ".join(columns)
     if names:
         taken = "{" + ", ".join(f"{name!r}: {one}" for name, one in zip(names, columns, strict=False)) + "}"
     return (
         f"; several inputs of a row are given as one tensor, {stacked} (those of other shapes: torch.cat of their "
-        "flattened rows), and a subclass of the model takes them apart (docs/your-code.md, several inputs):\n"
-        f"  class Apart({model}):\n    def forward(self, rows):\n      return super().forward({taken})"
+        f"flattened rows), and a subclass of {model} takes them apart (docs/your-code.md, several inputs): its "
+        f"forward(self, rows) returns super().forward({taken})"
     )
 
 
