@@ -137,6 +137,7 @@ SAID_AGAIN: dict[str, tuple[list[str], str]] = {
     "other data": (["--data", "other.npz"], "was begun with --data"),
     "a schema without its table": (["--schema", "s.yaml"], "if the table is named too"),
     "a data set of another ledger": (["--dataset-id", "x"], "leave out --dataset-id"),
+    "another ledger": (["--ledger", "x.sqlite"], "leave out --dataset-id, --ledger"),
 }
 
 
@@ -150,6 +151,17 @@ def test_what_is_said_again_and_differs_is_refused(case: str, capsys: pytest.Cap
     assert said in err
     assert "leave" in err
     assert charged() == kept
+
+
+def test_a_ledger_that_the_environment_names_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other runs use it; this one goes on with its own."""
+    interrupted(capsys)
+    monkeypatch.setenv("DISCREET_LEDGER", "other.sqlite")
+    assert run(["train", "--resume", "out.run"]) == 0, capsys.readouterr().err
+    assert charged() == 60
+    assert not Path("other.sqlite").exists()
 
 
 def test_what_is_said_again_and_is_the_same_is_no_fault(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,6 +74,7 @@ _PUBLISHED = "{}: published before; the key of its noise, which was left, is des
 @with_options(LanguageOptions)
 @with_options(TableOptions)
 def train(
+    context: typer.Context,
     recipe: Annotated[
         str | None,
         typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images [digits]."),
@@ -105,10 +106,10 @@ def train(
 ) -> None:
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
     about = about_of(title, note)
-    if resume is not None and (dataset_id or audit):
+    if resume is not None and (dataset_id or audit or _on_command_line(context, "ledger")):
         raise InputError(
-            "--resume goes on with the ledger and the audit that the run was begun with; leave out --dataset-id and "
-            "--audit"
+            "--resume goes on with the ledger and the audit that the run was begun with; leave out --dataset-id, "
+            "--ledger and --audit"
         )
     to_terminal("" if dry_run or show_settings or as_json else _LOADING)
     if language.given or (resume is not None and is_begun(resume)):
@@ -133,6 +134,12 @@ def train(
     with spoken(verbose=verbose):
         guarantee, trained = start(finish=finish, device=device, lanes=lanes, shard=shard, phases=phases)
     _tell(job, guarantee, trained, phases if as_json else None)
+
+
+def _on_command_line(context: typer.Context, option: str) -> bool:
+    """Whether an option was given there, and not by a variable of the environment, which other runs use too."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _job(
