@@ -124,6 +124,9 @@ def test_a_draft_weighs_classes_alike_by_the_shares_of_a_public_table(tmp_path: 
     assert "shares" not in yaml.safe_load(plain)["columns"]["left"]
     alike = draft(tmp_path / "t.csv", known=Known("left", "row", 500, public, balance=True))
     assert yaml.safe_load(alike)["columns"]["left"]["shares"] == {"n": 0.95, "y": 0.05}
+    (tmp_path / "public.csv").write_text("pay,age,left\n" + "1,20,y\n" + "1,20,n\n" * 999)
+    rare = yaml.safe_load(draft(tmp_path / "t.csv", known=Known("left", "row", 500, public, balance=True)))
+    assert rare["columns"]["left"]["shares"] == {"n": 0.999, "y": 0.001}
     asked = draft(tmp_path / "t.csv", known=Known("left", "row", 500, balance=True))
     assert "left" in left_open(asked)
 
@@ -150,3 +153,10 @@ def test_a_draft_takes_99_for_a_code_where_it_is_far_from_all_others(tmp_path: P
     assert "99" not in facts["missing"]
     assert missing_codes({"a": np.array([1.0, 5, 99])}) == {99.0: ["a"]}
     assert missing_codes({"a": np.array([1.0, 5, 99])}, {"B", "99"}) == {}
+
+
+def test_a_public_table_with_one_class_does_not_say_how_rare_the_other_is(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("age,left\n40,yes\n50,no\n")
+    (tmp_path / "public.csv").write_text("age,left\n41,no\n42,no\n")
+    known = Known("left", "row", 500, (tmp_path / "public.csv",), balance=True)
+    assert "left" in left_open(draft(tmp_path / "t.csv", known=known))

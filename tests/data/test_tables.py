@@ -254,7 +254,8 @@ def test_a_class_that_is_read_as_no_value_is_refused() -> None:
     ("words", "said"),
     [
         (["yes", "no"], "false and then for true; write them as .no, yes."),
-        (["dead", "n"], "false and then for true"),
+        (["dead", "n"], "'n' is always read as false: swap them"),
+        (["1", "2"], r"'1' is always read as true: .* declare .type: category, categories: .\"1\", \"2\"..$"),
         (["ja", "JA"], "two different texts"),
         (["", "ja"], "two different texts"),
         (["=1", "ja"], "looks like a formula"),

@@ -211,9 +211,16 @@ class Boolean(Frozen):
     def _check_words(self, false: str, true: str) -> None:
         if not false.strip() or not true.strip() or false == true:
             raise ValueError("words are two different texts, for false and for true; upper and lower case do not count")
-        if false in TRUE or true in FALSE:
+        if false in TRUE and true in FALSE:
             raise ValueError(
                 f"words are for false and then for true; write them as [{self.categories[1]}, {self.categories[0]}]"
+            )
+        if false in TRUE or true in FALSE:
+            word, read = (self.categories[0], "true") if false in TRUE else (self.categories[1], "false")
+            listed = ", ".join(f'"{one}"' for one in self.categories)
+            raise ValueError(
+                f"words are for false and then for true, and {word!r} is always read as {read}: swap them, or, if it "
+                f"means the other here, declare {{type: category, categories: [{listed}]}}"
             )
         wrong = [word for word in self.categories if formula_like(word)]
         if wrong:

@@ -226,9 +226,16 @@ def _shares(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) 
                 true = sum(share for text, share in shares.items() if text.lower() in TRUE)
                 names = words_of(list(shares)) or ("false", "true")
                 shares = {names[0]: 1 - true, names[1]: true}
-            listed = ", ".join(f"{_listed([text])[1:-1]}: {share:.2g}" for text, share in shares.items())
+            if min(shares.values()) == 0:  # a public table with one class does not say how rare the other is
+                break
+            listed = ", ".join(f"{_listed([text])[1:-1]}: {_share(share)}" for text, share in shares.items())
             return f", shares: {{{listed}}}"
     return f", shares: {FILL_IN}"
+
+
+def _share(share: float) -> str:
+    """Two digits; all of them where two would say 1."""
+    return f"{share:.2g}" if share < 0.995 else f"{share:.15g}"
 
 
 def _number(name: str, kind: Kind, seen: Sequence[PublicColumns], *, predicted: bool) -> str:
