@@ -16,7 +16,8 @@ from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema, metrics_of
 from discreet.data.tables.amounts import amounts
 from discreet.data.tables.columns import Number
-from discreet.data.tables.drafting.draft import Known, draft, left_open
+from discreet.data.tables.drafting.draft import draft, left_open
+from discreet.data.tables.drafting.draft_column import Known
 from discreet.data.tables.drafting.missing_codes import missing_codes
 from discreet.data.tables.values import BadValue, Marks, identifiers
 from discreet.jobs.table_loss import loss_of

@@ -10,8 +10,11 @@ import yaml
 from discreet.cli.app import run
 from discreet.core.errors import InputError
 from discreet.data.tables import load_schema
-from discreet.data.tables.drafting.draft import Known, draft, left_open
+from discreet.data.tables.drafting.draft import draft, left_open
+from discreet.data.tables.drafting.draft_column import Known
 from discreet.data.tables.drafting.plausible import PLAUSIBLE, plausible
+from discreet.data.tables.files.csv_format import CsvFormat
+from discreet.data.tables.files.dialect import FOUND_OUT, found_format
 
 HEADER = "id,age,Gewicht [kg],x,ward,seen,outcome\n"
 PRIVATE = HEADER + "p1,44,80.5,3,A,2021-05-05,ill\np2,50,70.5,4,B,2021-06-05,well\n"
@@ -131,3 +134,41 @@ def test_a_table_without_rows_has_no_draft(tmp_path: Path, content: str, said: s
     (tmp_path / "t.csv").write_text(content)
     with pytest.raises(InputError, match=f"{said}; give a table with at least one row"):
         draft(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("amounts", "open_to_doubt"),
+    [
+        (["850", "1.234", "12.500"], True),
+        (["1.234", "-2.500"], True),
+        (["0.123", "1.500"], False),
+        (["1.5", "1.234"], False),
+        (["850", "1234"], False),
+    ],
+)
+def test_a_mark_that_may_separate_thousands_is_said(tmp_path: Path, amounts: list[str], open_to_doubt: bool) -> None:
+    (tmp_path / "t.csv").write_text("paid;age\n" + "".join(f"{amount};40\n" for amount in amounts))
+    found = draft(tmp_path / "t.csv")
+    assert ("every '.' in paid stands before three digits" in found) is open_to_doubt
+    (tmp_path / "t.csv").write_text("paid;age;rate\n" + "".join(f"{amount};40;0,5\n" for amount in amounts))
+    assert "CAREFUL" not in draft(tmp_path / "t.csv")  # another column tells
+
+
+@pytest.mark.parametrize(
+    ("amounts", "rates", "marks"),
+    [
+        (["1.234", "850"], ["0,5", "1,25"], (",", ".")),
+        (["1,234", "850"], ["0.5", "1.25"], (".", ",")),
+        (["0,500", "1,234"], ["7", "8"], (",", None)),
+        (["1.234", "2.345"], ["0.5", "7"], (".", None)),
+    ],
+)
+def test_a_column_that_tells_settles_one_that_does_not(
+    tmp_path: Path, amounts: list[str], rates: list[str], marks: tuple[str, str | None]
+) -> None:
+    rows = "".join(f"{amount};{rate}\n" for amount, rate in zip(amounts, rates, strict=True))
+    (tmp_path / "t.csv").write_text("paid;rate\n" + rows)
+    found = found_format(tmp_path / "t.csv", CsvFormat(), FOUND_OUT)
+    assert (found.decimal, found.thousands) == marks
+    columns = yaml.safe_load(draft(tmp_path / "t.csv"))["columns"]
+    assert [columns[name]["type"] for name in ("paid", "rate")] == ["number", "number"]

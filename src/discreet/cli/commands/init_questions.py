@@ -21,7 +21,8 @@ def ask(table: Path, out: Path | None) -> str:
 
     No value of the table is shown, and values are used only for the types of columns. `InputError` without a terminal.
     """
-    from discreet.data.tables.drafting.draft import Known, draft
+    from discreet.data.tables.drafting.draft import draft
+    from discreet.data.tables.drafting.draft_column import Known
     from discreet.data.tables.drafting.filling import column_names, column_of, filled, open_columns
 
     out = out or Path(f"{table.stem}.yaml")

@@ -41,7 +41,8 @@ def schema(
     dialect: Dialect = FOUND,
 ) -> None:
     """Draft a schema from the names and types of a table's columns, and say what is left to fill in."""
-    from discreet.data.tables.drafting.draft import Known, draft, left_open
+    from discreet.data.tables.drafting.draft import draft, left_open
+    from discreet.data.tables.drafting.draft_column import Known
 
     if buy not in (None, "ranges"):
         raise InputError(f"--buy takes ranges, got {buy}; of categories, write buy: {{noise: 10}} in the schema")

@@ -68,6 +68,10 @@ if TYPE_CHECKING:
     from discreet.training import Trained
 
 _LOADING = "loading PyTorch, then checking plan, rows and engines: nothing is charged before the first step"
+_BEGUN_WITH = (
+    "--resume goes on with the ledger and the audit that the run was begun with; leave out --dataset-id, --ledger and "
+    "--audit"
+)
 _PUBLISHED = "{}: published before; the key of its noise, which was left, is destroyed now"
 
 
@@ -107,10 +111,7 @@ def train(
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
     about = about_of(title, note)
     if resume is not None and (dataset_id or audit or _on_command_line(context, "ledger")):
-        raise InputError(
-            "--resume goes on with the ledger and the audit that the run was begun with; leave out --dataset-id, "
-            "--ledger and --audit"
-        )
+        raise InputError(_BEGUN_WITH)
     to_terminal("" if dry_run or show_settings or as_json else _LOADING)
     if language.given or (resume is not None and is_begun(resume)):
         budget, shared = (epsilon, delta, population), (processes, lanes, shard, device != "cpu")

@@ -23,6 +23,7 @@ _BOOLEANS = tuple(
     for pair in ("true/false", "yes/no", "ja/nein", "wahr/falsch", "oui/non", "vrai/faux", "si/no", "sí/no")
 )
 _LIMIT = r"^\s*(?:<=|>=|[<>≤≥])\s*[0-9]"
+_GROUPED = r"^[-+<>=≤≥\s]*[1-9][0-9]{0,2}[.,][0-9]{3}$"
 _EVER = (
     *("", "NA", "N/A", "n/a", "n.a.", "#N/A", "nan", "NaN", "NULL", "null", "None", "?", "-", "--", ".", "unknown"),
     *("missing", "k.A.", "k. A.", "k.A", "keine Angabe", "unbekannt", "fehlt"),
@@ -36,12 +37,13 @@ WIDEST_DAYS = {"low": "0001-01-01", "high": "9999-12-31"}
 @dataclass(frozen=True, slots=True)
 class Kind:
     """`name` of the kind. `format` of dates, if not 2024-12-31; `formats` that fit, where more than one does. `limits`:
-    some numbers are limits, <0.5."""
+    some numbers are limits, <0.5. `grouped`: every decimal mark could as well separate thousands, 1.234."""
 
     name: Name
     format: str | None = None
     formats: tuple[str, ...] = ()
     limits: bool = False
+    grouped: bool = False
 
 
 _SAMPLE = 100
@@ -62,8 +64,11 @@ def kind_of(values: pa.Array, missing: tuple[str, ...], marks: Marks) -> Kind:
     found, faults = amounts(values, column, marks)
     if not faults:
         limits = bool(pc.any(pc.match_substring_regex(values, _LIMIT)).as_py())
-        whole = bool((found == np.round(found)).all()) and not pc.any(pc.match_substring(values, marks.decimal)).as_py()
-        return Kind("whole" if whole and not limits else "number", limits=limits)
+        marked = values.filter(pc.match_substring(values, marks.decimal))
+        if bool((found == np.round(found)).all()) and not len(marked) and not limits:
+            return Kind("whole")
+        grouped = len(marked) > 0 and bool(pc.all(pc.match_substring_regex(marked, _GROUPED)).as_py())
+        return Kind("number", limits=limits, grouped=grouped)
     if _all_days(values, None):
         return Kind("date")
     fitting = tuple(one for one in DATE_FORMATS if _all_days(values, one))

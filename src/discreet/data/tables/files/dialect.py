@@ -107,36 +107,42 @@ def _parted(lines: Sequence[str], delimiter: str, quote: str) -> Iterator[list[s
 def _marks(columns: Sequence[Sequence[str]]) -> tuple[str | None, str | None]:
     """The decimal and the thousands mark, each None where no column tells."""
     found: Counter[tuple[str | None, str | None]] = Counter()
+    open_to_doubt = set[str]()
     for column in columns:
         values = [value.strip().lstrip("<>=≤≥+-") for value in column if any(sign.isdigit() for sign in value)]
-        for decimal, thousands in _written(values):
-            found[decimal, thousands] += 1
+        either = next((mark for mark in ".," if _either(values, mark)), None)
+        if either is not None:
+            open_to_doubt.add(either)
+        else:
+            found.update(_written(values))
     decimals = [mark for mark, _ in found if mark is not None]
     if len(set(decimals)) > 1:
         return None, None  # one column says this, another that
     decimal = decimals[0] if decimals else None
     groups = {mark for _, mark in found if mark is not None and mark != decimal}
+    if not groups and decimal is not None:
+        groups = open_to_doubt - {decimal}
     return decimal, groups.pop() if len(groups) == 1 else None
 
 
+def _either(values: Sequence[str], mark: str) -> bool:
+    """Whether every mark in a column could separate thousands or decimals: 1.234."""
+    number = re.compile(rf"\d+|[1-9]\d{{0,2}}{re.escape(mark)}\d{{3}}")
+    return any(mark in value for value in values) and all(number.fullmatch(value) for value in values)
+
+
 def _written(values: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
-    """The marks that a column of numbers uses; nothing where a mark could separate thousands or decimals."""
+    """The marks that a column of numbers uses, unless `_either`."""
     for decimal in ".,":
         point = re.escape(decimal)
         plain = re.compile(rf"\d*{point}?\d+")
         if values and all(plain.fullmatch(value) for value in values) and any(decimal in value for value in values):
-            fractions = [value.partition(decimal)[2] for value in values if decimal in value]
-            if decimal == "." or any(len(digits) != 3 for digits in fractions):
-                yield decimal, None
+            yield decimal, None
             return
         for mark in _THOUSANDS.replace(decimal, ""):
-            grouped = re.compile(rf"\d{{1,3}}(?:{re.escape(mark)}\d{{3}})+(?:{point}\d+)?")
-            both = [value for value in values if grouped.fullmatch(value)]
-            if both and all(grouped.fullmatch(value) or plain.fullmatch(value) for value in values):
-                if any(decimal in value for value in values):
-                    yield decimal, mark
-                elif mark not in ".," or any(value.count(mark) > 1 for value in both):
-                    yield None, mark
-                else:
-                    continue
+            grouped = re.compile(rf"[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+(?:{point}\d+)?")
+            if any(grouped.fullmatch(value) for value in values) and all(
+                grouped.fullmatch(value) or plain.fullmatch(value) for value in values
+            ):
+                yield (decimal if any(decimal in value for value in values) else None), mark
                 return
