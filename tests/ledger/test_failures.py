@@ -113,6 +113,21 @@ def test_a_disk_with_no_room_for_a_ledger(small_disk: Path) -> None:
     refused(lambda: Ledger(small_disk / "ledger.sqlite"), "ledger.sqlite")
 
 
+@pytest.mark.parametrize("free", range(0, 104, 8))
+def test_a_disk_with_hardly_any_room_keeps_nothing_that_is_no_ledger(small_disk: Path, free: int) -> None:
+    """At any number of free kilobytes: it is there whole, or can be made when there is room."""
+    filler, path = small_disk / "filler", small_disk / "ledger.sqlite"
+    filler.write_bytes(bytes((240 - free) << 10))
+    said = ""
+    try:
+        Ledger(path).close()
+    except LedgerError as error:
+        said = str(error)
+    assert said == "" or "free some space" in said or "a full one is reported so too" in said
+    filler.unlink()
+    filled(path)
+
+
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()

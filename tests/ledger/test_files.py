@@ -141,7 +141,8 @@ def test_a_ledger_that_could_not_be_made_leaves_nothing(path: Path, monkeypatch:
     def refused_too(*_: object) -> None:
         raise OSError(1, "Operation not permitted")
 
-    sqlite_file.put_whole(path, store._engine, full)
+    with pytest.raises(sqlite3.OperationalError, match="disk is full"):
+        sqlite_file.put_whole(path, store._engine, full)
     assert list(path.parent.iterdir()) == []
     monkeypatch.setattr("os.link", refused_too)  # SQLite makes it in its place
     Ledger(path).close()
@@ -154,3 +155,54 @@ def test_a_ledger_that_appears_meanwhile_stays(path: Path) -> None:
     sqlite_file.put_whole(path, store._engine, metadata.create_all)
     assert path.read_bytes() == before
     assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_the_log_of_a_lost_ledger_is_not_played_into_a_new_one(path: Path, tmp_path: Path) -> None:
+    ledger = Ledger(path)
+    ledger.set_budget("patients", Budget(1.0, 1e-4))
+    lost = tmp_path / "lost"
+    lost.mkdir()
+    log = shutil.copy(f"{path}-wal", lost / "ledger.sqlite-wal")
+    ledger.close()
+    refused(lambda: Ledger(lost / "ledger.sqlite"), "the log of one beside it, ledger.sqlite-wal", "move the log away")
+    assert [one.name for one in lost.iterdir()] == [log.name]
+
+
+def test_the_draft_of_a_killed_process_is_no_second_name_of_a_ledger(path: Path) -> None:
+    filled(path)
+    draft = path.parent / f".{path.name}.draft-killed"
+    draft.mkdir()
+    (draft / path.name).hardlink_to(path)
+    Ledger(path).close()
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_a_link_to_nowhere_becomes_one_to_a_ledger(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.sqlite"
+    link.symlink_to(path)
+    filled(link)
+    assert link.is_symlink()
+    assert len(sql(path, "SELECT number FROM discreet_entries")) == 9
+
+
+@pytest.mark.parametrize(("name", "said"), [("n" * 256, "name too long"), ("n" * 252, "name"), ("a\0b", "null byte")])
+def test_a_name_that_cannot_be(tmp_path: Path, name: str, said: str) -> None:
+    refused(lambda: Ledger(tmp_path / name), said)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_budgets_reach_the_file_when_others_have_read_it(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While they read, or bring their own there, SQLite does less than it was asked to."""
+    monkeypatch.setattr(sqlite_file, "_SETTLING_SECONDS", 60.0)
+    ledger, other = Ledger(path), sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN")
+    other.execute("SELECT count(*) FROM discreet_entries").fetchone()
+    threading.Timer(0.03, lambda: other.execute("COMMIT")).start()
+    ledger.set_budget("patients", Budget(1.0, 1e-4))
+    shutil.copy(path, copied := tmp_path / "copied.sqlite")
+    with contextlib.closing(Ledger(copied)) as copy:
+        assert copy.entries() == ledger.entries()
+    ledger.close()
+    other.close()

@@ -116,16 +116,24 @@ def draft_folder(above: Path, name: str) -> Iterator[Path]:
 
     Drafts that a process left which was killed are removed: whoever works in one holds a lock on it.
     """
-    prefix = f".{name[:_SHOWN]}.draft-"
-    for left in above.glob(f"{glob.escape(prefix)}*"):
-        with suppress(OSError), _locked(left, wait=False):
-            shutil.rmtree(left, ignore_errors=True)
+    remove_drafts(above, name)
     while True:
-        draft = Path(tempfile.mkdtemp(prefix=prefix, dir=above))
+        draft = Path(tempfile.mkdtemp(prefix=_prefix(name), dir=above))
         with gone_if_it_fails(draft), _locked(draft, wait=True):
             if draft.exists():  # else another process took it for one that was left
                 yield draft
                 return
+
+
+def remove_drafts(above: Path, name: str) -> None:
+    """Remove the drafts of a folder, or file, of this `name` that killed processes left."""
+    for left in above.glob(f"{glob.escape(_prefix(name))}*"):
+        with suppress(OSError), _locked(left, wait=False):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _prefix(name: str) -> str:
+    return f".{name[:_SHOWN]}.draft-"
 
 
 @contextmanager

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from discreet.core.disk import draft_folder, sync_folder
+from discreet.core.disk import draft_folder, real, remove_drafts, sync_folder
+from discreet.core.errors import LedgerError
 
 PATIENCE_SECONDS = 120
 """How long a writer waits for its turn before it gives up."""
 
 _NAP_SECONDS = 0.0005, 0.003
+
+_SETTLING_SECONDS = 0.1
+"""How long to try to bring a log into the file while another process does so, or reads."""
+
+_NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV)
+_NO_FORCE = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EINVAL)
+"""What a file system says that has no hard links, and one whose folders cannot be forced, or be read."""
 
 _SHORTEST = 512
 """The bytes of the smallest database."""
@@ -29,22 +38,65 @@ _SHORTEST = 512
 def put_whole(path: Path, engine: Callable[[str], Engine], fill: Callable[[Connection], object]) -> None:
     """Put a database that `fill` fills at a path where there is none: it appears whole, or not at all.
 
-    Another's that appears meanwhile stays. Where this fails (a folder that is not there, a disk that is full or has
-    no hard links), nothing is there, and SQLite itself makes the file or says why it cannot. `OSError` if the name
-    cannot be made durable.
+    Another's that appears meanwhile stays. On a disk without hard links nothing is put: SQLite makes the file in its
+    place. `OSError` or an error of the database if it cannot be made; `LedgerError` if the log of a lost one is there.
     """
-    with suppress(OSError, SQLAlchemyError, sqlite3.Error), draft_folder(path.parent, path.name) as draft:
+    path = real(path)
+    if path.exists():
+        if path.stat().st_nlink > 1:  # a process was killed before it removed its draft, which is another name of it
+            remove_drafts(path.parent, path.name)
+        return
+    _refuse_log_of_lost(path)
+    with draft_folder(path.parent, path.name) as draft:
         made = engine(str(draft / path.name))
         try:
             with made.begin() as connection:
                 fill(connection)
         finally:
             made.dispose()  # which brings SQLite's log into the file
-        with suppress(FileExistsError):
-            os.link(draft / path.name, path)
+        if [one.name for one in draft.iterdir()] != [path.name]:  # or fails to, and says nothing
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        _link(draft / path.name, path)
         shutil.rmtree(draft, ignore_errors=True)
-    if path.exists():
+
+
+def _refuse_log_of_lost(path: Path) -> None:
+    """SQLite would play the log of a file that is gone into a new one."""
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size and not path.exists():  # else another process made both meanwhile
+        raise LedgerError(
+            f"there is no ledger at {path}, but the log of one beside it, {log.name}; restore the file, or move the "
+            "log away if nothing was ever charged there"
+        )
+
+
+def _link(draft: Path, path: Path) -> None:
+    """Give the file its name, durably, unless another has it."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            return
+        raise
+    try:
         sync_folder(path.parent)
+    except OSError as error:  # SQLite forces the names too, with its first log, where that can be done
+        if error.errno not in _NO_FORCE:
+            raise
+
+
+def settle(engine: Engine) -> None:
+    """Bring what is committed from SQLite's log into the file. What cannot be now, because another process reads, is
+    later; it is durable in the log."""
+    patient_until = time.monotonic() + _SETTLING_SECONDS
+    with suppress(SQLAlchemyError, sqlite3.Error), closing(engine.raw_connection()) as connection:
+        while True:
+            busy, logged, done = connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if (not busy and logged == done) or time.monotonic() > patient_until:
+                return
+            time.sleep(random.uniform(*_NAP_SECONDS))
 
 
 def too_short(path: str) -> bool:

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import URL, ColumnElement, Connection, Engine, create_engine, event, func, insert, inspect, select, text
@@ -15,6 +15,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, ProgrammingError, S
 from discreet.core.errors import LedgerError
 from discreet.ledger import sqlite_file
 from discreet.ledger.chain import Entry, check_seal
+from discreet.ledger.database_errors import explained
 from discreet.ledger.entries_table import LATER_INDEXES, entries, metadata
 from discreet.ledger.names import compared
 from discreet.ledger.sqlite_file import configure, take_turn
@@ -36,23 +37,6 @@ _NAMES = text(
     SELECT name FROM names WHERE name IS NOT NULL
     """
 )
-
-_HINTS = {
-    "could not decode": "an entry was edited, or the disk lost a bit; restore the ledger from a copy that "
-    "`discreet ledger verify` accepts",
-    "readonly": "make the folder and the file writable",
-    "unable to open": "check that the folder exists and can be written",
-    "disk is full": "free some space and start again",
-    "no space left": "free some space and start again",
-    "disk i/o": "check the disk; a full one is reported so too",
-    "locked": "another process holds it; stop that process, or wait and start again",
-    "lock timeout": "another process holds it; stop that process, or wait and start again",
-    "not a database": "the file is not a ledger; name another one",
-    "malformed": "the file is damaged; restore it from a copy",
-    "unique": "the ledger was edited; restore it from a copy that `discreet ledger verify` accepts",
-    "permission denied": "ask for the right to create, read and insert into the table",
-    "connection": "check that the server runs and the address is right",
-}
 
 
 class Store:
@@ -104,7 +88,9 @@ class Store:
                 f"there is no ledger at {self.shown}; restore it, or name the one that the run began with"
             )
         if not self._postgres:
-            self._make_whole()
+            if create:
+                self._make_whole()
+            self._refuse_without_entries()
         with self._begin() as connection:
             if self._postgres:
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233910461)")  # one process creates at a time
@@ -120,31 +106,37 @@ class Store:
                     index.create(connection)
 
     def _exists(self) -> bool:
-        return self._holds_entries() if self._postgres else Path(self.where).exists()
+        if self._postgres:
+            return self._holds_entries()
+        try:
+            return Path(self.where).exists()
+        except OSError as error:
+            raise self._explained(error) from error
 
     def _make_whole(self) -> None:
-        """Make a file with the table of entries where there is none. One without it was cut, or copied without the
-        `-wal` beside it, and SQLite would make a new ledger of it."""
-        if not Path(self.where).exists():
-            try:
-                sqlite_file.put_whole(Path(self.where), _engine, metadata.create_all)
-            except OSError as error:
-                raise self._explained(error) from error
+        """Make a file with the table of entries where there is none."""
+        try:
+            sqlite_file.put_whole(Path(self.where), _engine, metadata.create_all)
+        except (OSError, ValueError, SQLAlchemyError, sqlite3.Error) as error:
+            raise self._explained(error) from error
+
+    def _refuse_without_entries(self) -> None:
+        """A file without the table was cut, or copied without the `-wal` beside it, and SQLite would make a new ledger
+        of it."""
         patient_until = time.monotonic() + _BEING_MADE_SECONDS
         while Path(self.where).is_file() and not self._holds_entries():
             if time.monotonic() > patient_until:
                 raise LedgerError(
                     f"the ledger {self.shown} holds no table of entries: what it was charged is lost, or in the -wal "
-                    "file that was beside it; restore both, or delete the file if nothing was ever charged there"
+                    "file that was beside it; restore both, or delete both if nothing was ever charged there"
                 )
             time.sleep(_BEING_MADE_SECONDS / 100)
 
     def settle(self) -> None:
-        """Bring what is committed from SQLite's log into the file, so that a plain copy of the file has it too. It is
-        durable before; where this fails, the log keeps it."""
+        """Bring what is committed into the file of an SQLite ledger, so that a plain copy of the file has it too. It
+        is durable before."""
         if not self._postgres:
-            with suppress(SQLAlchemyError, sqlite3.Error), closing(self._engine.raw_connection()) as connection:
-                connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
+            sqlite_file.settle(self._engine)
 
     def _holds_entries(self) -> bool:
         if not self._postgres and sqlite_file.too_short(self.where):
@@ -157,11 +149,7 @@ class Store:
         self._engine.dispose()
 
     def _explained(self, error: Exception) -> LedgerError:
-        cause = " ".join(str(getattr(error, "orig", None) or error).split())
-        hint = next((hint for sign, hint in _HINTS.items() if sign in cause.lower()), "see the message")
-        return LedgerError(
-            f"cannot use the ledger {self.shown}: {cause}; {hint}; nothing was released without a charge"
-        )
+        return explained(error, self.shown)
 
     @property
     def shown(self) -> str:
