@@ -102,7 +102,7 @@ YOUNG = {"type": "number", "low": 0, "high": 1, "outside": "refuse"}
         ("age", YOUNG, 4242.0, "outside"),
         ("seen", COLUMNS["seen"], "Jane Doe", "the value is not a day such as"),
         ("seen", COLUMNS["seen"], "4242", "the value is not a day such as"),
-        ("ward", WARD, "Jane Doe", "none of the declared categories .the value"),
+        ("ward", WARD, "Jane Doe", "none of the declared categories"),
     ],
 )
 def test_an_error_about_a_frame_tells_where_and_never_what(name: str, facts: Any, value: Any, said: str) -> None:

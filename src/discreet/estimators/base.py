@@ -102,15 +102,15 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ranges = {"bounds": self.bounds} if self.columns is None else {}
         facts = {"epsilon": self.epsilon, "population": self.population, **ranges, **self._declared()}
         refuse_undeclared(type(self).__name__, facts)
-        refuse_own_rows("public_test", public_test, (X, y))
         rows, target = self._checked(X, y)
         per_unit = None if units is None else self.rows_per_unit
         schema = schema_of(self._features(rows), self._targets(), self.population, per_unit)  # type: ignore[arg-type]
         encoder = Encoder(schema)
         recipe = self._recipe(schema)
-        targets = self._encoded(target)
+        private = (self._inputs(encoder, rows), self._encoded(target))
+        refuse_own_rows("public_test", public_test, (X, y))
         test = None if public_test is None else self._public(encoder, *public_test)
-        ready = Ready((self._inputs(encoder, rows), targets), self._criterion(), test, units=units)
+        ready = Ready(private, self._criterion(), test, units=units)
         if hasattr(self, "trained_"):
             logger.warning("this estimator is fitted again: that is a second charge, beside the first")
         folder = Path(self.run_dir or f"discreet-runs/{secrets.token_hex(4)}")
@@ -157,17 +157,17 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _checked(self, X: Any, y: Any) -> tuple[Rows, npt.NDArray[Any]]:
         """Rows, as finite numbers where there are `bounds`, and one target for each."""
-        outputs, y = self._targets_declared(), self._in_order(y)
+        outputs, y, labels = self._targets_declared(), self._in_order(y), not self._numeric
         ways = {"y_numeric": self._numeric, "multi_output": outputs > 1}
         if self.columns is None:
-            rows, target = plain(lambda: validate_data(self, X, y, dtype=np.float64, **ways), X=X, y=y)
+            rows, target = plain(lambda: validate_data(self, X, y, dtype=np.float64, **ways), labels=labels, X=X, y=y)
         else:
             if self.bounds is not None:
                 raise InputError("give either bounds, for rows of numbers, or columns, for a frame")
             rows = frame_rows(X, facts_of(self.columns))
             plain(lambda: validate_data(self, X, skip_check_array=True))
             kind = np.float64 if self._numeric else None
-            target = plain(lambda: check_array(y, ensure_2d=False, dtype=kind, input_name="y"), y=y)
+            target = plain(lambda: check_array(y, ensure_2d=False, dtype=kind, input_name="y"), labels=labels, y=y)
             plain(lambda: check_consistent_length(rows, target))
         if outputs > 1:
             return rows, target

@@ -1,8 +1,13 @@
-"""Checks of scikit-learn, with errors that tell the place of a fault and never a value."""
+"""Checks of rows and targets by scikit-learn, with errors that tell the place of a fault and never a value.
+
+Errors of other libraries may hold values, in their text, their arguments and their attributes. So they are neither
+shown nor chained: an `InputError` is raised after they are handled, and repeats of a message only what is known here.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,43 +19,99 @@ Result = TypeVar("Result")
 
 _BY_SCHEMA = "give a frame with columns={...}, which takes texts, dates and gaps (docs/estimators.md, mixed columns)"
 
-_SHOWS_A_CELL = ("could not convert", "cannot convert", "invalid literal", "unable to parse", "cannot interpret")
-"""Beginnings of errors that end with the value itself."""
+_RESHAPE = (
+    "Reshape your data either using array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if "
+    "it contains a single sample."
+)
+
+_SHAPE = r"\([\d, ]*\)"
+_REPEATED = re.compile(
+    "|".join(
+        (
+            r"Input (?:[Xy] )?contains (?:NaN|infinity or a value too large)",
+            rf"Found array with \d+ (?:sample|feature)\(s\) \(shape={_SHAPE}\) while a minimum of \d+ is required",
+            r"Found array with dim \d+, while dim <= 2 is required",
+            r"Expected 2D array, got (?:1D|scalar) array instead",
+            rf"Expected 2D input, got input with shape {_SHAPE}",
+            r"Expected a 2-dimensional container",
+            r"Found input variables with inconsistent numbers of samples: \[[\d, ]*\]",
+            r"X has \d+ features, but \w+ is expecting \d+ features as input",
+            r"Unable to find the number of features from X of type [\w.]+",
+            r"Expected sequence or array-like, got <class '[\w.]+'>",
+            r"Input should have at least 1 dimension",
+            r"The feature names should match those that were passed during fit",
+            r"Feature names are only supported if all input features have string names",
+            rf"y should be a 1d array, got an array of shape {_SHAPE} instead",
+            r"(?:This )?\w+ (?:estimator )?requires y to be passed, but the target y is None",
+            r"Unknown label type: [a-z-]+",
+            r"Complex data not supported",
+            r"Sparse data was passed(?: for [Xy])?, but dense data is required. Use '.toarray\(\)' to convert",
+            r"np.matrix is not supported. Please convert to a numpy array with np.asarray",
+        )
+    )
+)
+"""Beginnings of errors of scikit-learn that are repeated; what follows them may be the rows."""
 
 
-def plain(check: Callable[[], Result], **given: object) -> Result:
+def attempted(make: Callable[[], Result]) -> Result | None:
+    """What `make` gives; None if another library refuses, whose error then leaves no trace."""
+    try:
+        return make()
+    except MemoryError:
+        raise
+    except Exception:
+        return None
+
+
+def column_names(frame: Any) -> list[str]:
+    """The names of a frame's columns, [] if it has none; its place for a column whose name is of another kind."""
+    listed = "column_names" if hasattr(frame, "column_names") else "columns"  # Arrow's columns are no names
+    names = enumerate(getattr(frame, listed, ()))
+    return [str(name if isinstance(name, str | int | tuple) else place) for place, name in names]
+
+
+def plain(check: Callable[[], Result], *, labels: bool = False, **given: object) -> Result:
     """The result of `check`; an error of scikit-learn becomes an `InputError` of one line, without values of rows.
 
-    `given`: the checked objects by name; the error names row and column of the first cell that is no number.
+    `given`: the checked objects by name; the error names row and column of the first cell that is no number. `labels`:
+    `y` holds labels, which may be texts.
     """
     try:
         return check()
-    except InputError:
+    except (InputError, MemoryError):
         raise
-    except (ValueError, TypeError, OverflowError) as error:
-        first, *rest = str(error).splitlines() or [type(error).__name__]
-        if any(begin in first.lower() for begin in _SHOWS_A_CELL):
-            raise InputError(_first_text(given)) from None
-        advice = [line for line in rest if line.startswith("Reshape")]  # never its advice on missing values
-        if "NaN" in first and (place := _first_cell(given, _is_gap)) is not None:
-            way = "leave the row out" if " of y" in place else f"fill it with a public value, or {_BY_SCHEMA}"
-            advice = [f"The first is {place}; {way}"]
-        raise InputError(" ".join([first, *advice])) from None
+    except Exception as error:
+        kind, known = type(error).__name__, _REPEATED.match(str(error))
+    raise InputError(_unread(kind, given, labels) if known is None else _repeated(known[0], given))
 
 
-def _first_text(given: dict[str, object]) -> str:
-    place = _first_cell(given, _is_text)
+def _repeated(said: str, given: dict[str, object]) -> str:
+    if said.startswith("Expected 2D"):
+        return f"{said}. {_RESHAPE}"
+    for word, wrong, way in _WAYS:
+        if word in said and (place := _first_cell(given, wrong)) is not None:
+            way = "leave the row out" if " of y" in place else way
+            return f"{said}. The first is {place}; {way}"
+    return said
+
+
+def _unread(kind: str, given: dict[str, object], labels: bool) -> str:
+    place = _first_cell({name: one for name, one in given.items() if not (labels and name == "y")}, _is_text)
     if place is None:
-        return "a cell is no number; encode texts as numbers, or leave them out"
+        return f"{' or '.join(given) or 'the rows'} cannot be read as an array ({kind}); give a number in every cell"
+    if " of y" in place:
+        return f"{place}, is no number; encode it, or leave the row out"
     return f"{place}, is no number; encode it, leave it out, or {_BY_SCHEMA}"
 
 
 def _first_cell(given: dict[str, object], wrong: Callable[[Any], bool]) -> str | None:
     """The place of the first cell that is wrong, in words; None if there is none."""
     for name, values in given.items():
-        table = np.asarray(values, dtype=object)
-        columns = list(getattr(values, "columns", ()))
-        for place in np.ndindex(table.shape[:2] if table.ndim else (0,)):  # only an array has cells
+        table = attempted(lambda values=values: np.asarray(values, dtype=object))  # type: ignore[misc]
+        if table is None or not table.ndim:  # only an array has cells
+            continue
+        columns = column_names(values)
+        for place in np.ndindex(table.shape[:2]):
             if wrong(table[place]):
                 column = "" if len(place) < 2 else f", column {columns[place[1]] if columns else place[1]!r}"
                 return f"row {place[0]} of {name}{column}, counted from 0"
@@ -58,17 +119,35 @@ def _first_cell(given: dict[str, object], wrong: Callable[[Any], bool]) -> str |
 
 
 def _is_gap(cell: Any) -> bool:
+    """Whether it is NaN, None or a missing value of pandas; a text is none."""
     try:
         return math.isnan(float(cell))
-    except (ValueError, OverflowError):
-        return False  # a text
     except TypeError:
-        return True  # None, or a missing value of pandas
+        return True
+    except Exception:
+        return False
+
+
+def _is_infinite(cell: Any) -> bool:
+    try:
+        return math.isinf(float(cell))
+    except OverflowError:
+        return True
+    except Exception:
+        return False
+
+
+def _is_complex(cell: Any) -> bool:
+    return isinstance(cell, complex | np.complexfloating)
 
 
 def _is_text(cell: Any) -> bool:
-    try:
-        float(cell)
-    except (ValueError, TypeError, OverflowError):
-        return True
-    return False
+    return attempted(lambda: float(cell)) is None
+
+
+_WAYS = (
+    ("NaN", _is_gap, f"fill it with a public value, or {_BY_SCHEMA}"),
+    ("infinity", _is_infinite, "give a finite number"),
+    ("Complex", _is_complex, "give real numbers, its parts in two columns for example"),
+)
+"""By a word of the error: which cells are meant, and what to do with one of X."""

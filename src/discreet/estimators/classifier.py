@@ -53,7 +53,7 @@ class PrivateClassifier(PublicScore, ClassifierMixin, PrivateEstimator):  # type
 
     def _encoded(self, target: npt.NDArray[Any]) -> Tensor:
         target = alike(target, self.classes_)
-        plain(lambda: check_classification_targets(target))
+        plain(lambda: check_classification_targets(target), labels=True, y=target)
         unknown = ~np.isin(target, self.classes_)
         if unknown.any():
             row = int(np.argmax(unknown))

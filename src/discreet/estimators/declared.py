@@ -13,6 +13,7 @@ import numpy.typing as npt
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 from discreet.data.tables import Schema
+from discreet.estimators.checked import column_names
 from discreet.plan.pydantic_base import validate
 
 Bounds = Mapping[str, tuple[float, float]] | Sequence[Any] | npt.ArrayLike
@@ -89,8 +90,7 @@ def targets_in(bounds: Any) -> int:
 
 def in_order(target: Any, bounds: Any) -> Any:
     """A frame of targets with its columns in the order of a mapping `bounds`; anything else as it is."""
-    listed = "column_names" if hasattr(target, "column_names") else "columns"  # Arrow's columns are no names
-    names = [str(name) for name in getattr(target, listed, ())]
+    names = column_names(target)
     if not names or not isinstance(bounds, Mapping):
         return target
     if sorted(names) != sorted(map(str, bounds)):

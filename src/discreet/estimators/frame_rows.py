@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from discreet.core.errors import InputError
+from discreet.estimators.checked import attempted
 
 
 def frame_rows(frame: Any, columns: Mapping[str, Any]) -> pa.Table:
@@ -32,22 +33,37 @@ def frame_rows(frame: Any, columns: Mapping[str, Any]) -> pa.Table:
         raise InputError(f"two columns are called {twice[0]!r}; rename one")
     if not table.num_rows:
         raise InputError("the frame has no rows")
+    for name in wanted:
+        _refuse_unsound(table.column(name), name)
     return table.select(wanted)
 
 
 def _table(frame: Any) -> pa.Table:
-    try:
-        if hasattr(frame, "iloc") and hasattr(frame, "columns"):
-            return pa.table({str(name): _column(frame[name], str(name)) for name in _once(frame.columns)})
-        if hasattr(frame, "__arrow_c_stream__"):
-            return pa.table(frame)
-    except pa.ArrowException:
+    if hasattr(frame, "iloc") and hasattr(frame, "columns"):
+        return pa.table({str(name): _column(frame[name], str(name)) for name in _once(frame.columns)})
+    if not hasattr(frame, "__arrow_c_stream__"):
         raise InputError(
-            "the frame cannot be read as a table of Arrow; give frame.to_arrow(), or a frame of pandas"
-        ) from None
-    raise InputError(
-        f"with columns declared, rows are a frame of pandas or polars or a table of Arrow, got {type(frame).__name__}"
-    )
+            "with columns declared, rows are a frame of pandas or polars or a table of Arrow, got "
+            f"{type(frame).__name__}"
+        )
+    found = attempted(lambda: pa.table(frame))
+    if found is None:
+        raise InputError("the frame cannot be read as a table of Arrow; give frame.to_arrow(), or a frame of pandas")
+    return found
+
+
+def _refuse_unsound(values: pa.ChunkedArray, name: str) -> None:
+    """Refuse texts that are not UTF-8: Arrow does not look at them before they are used."""
+    if _sound(values):
+        return
+    row = next((row for row in range(len(values)) if not _sound(values.slice(row, 1))), None)
+    if row is None or pa.types.is_nested(values.type) or pa.types.is_dictionary(values.type):
+        raise InputError(f"the column {name!r} is no valid data of Arrow, or has text that is not UTF-8; make it anew")
+    raise InputError(f"row {row + 1}, column {name!r}: the text is not UTF-8; decode it by the encoding that it is in")
+
+
+def _sound(values: pa.ChunkedArray) -> bool:
+    return attempted(lambda: (values.validate(full=True),)) is not None
 
 
 def _once(names: Any) -> list[Any]:
@@ -59,9 +75,10 @@ def _once(names: Any) -> list[Any]:
 
 
 def _column(values: Any, name: str) -> pa.Array:
-    try:
-        return pa.Array.from_pandas(values)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+    found = attempted(lambda: pa.Array.from_pandas(values))
+    if found is None:
         raise InputError(
-            f"the column {name!r} has values of several types; bring them to one, for example with astype(str)"
-        ) from None
+            f"the column {name!r} has values of several types, or of one that Arrow does not have; bring them to one, "
+            "for example with astype(str)"
+        )
+    return found

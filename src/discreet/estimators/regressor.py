@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import RegressorMixin
+from sklearn.utils import check_array
 from torch import Tensor, nn
 
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 from discreet.estimators.base import PrivateEstimator
+from discreet.estimators.checked import plain
 from discreet.estimators.declared import in_order, target_ranges, targets_in
 from discreet.estimators.public_score import PublicScore
 
@@ -54,7 +56,7 @@ class PrivateRegressor(PublicScore, RegressorMixin, PrivateEstimator):  # type: 
         return {name: column | {"low": low, "high": high} for name, (low, high) in self._ranges.items()}
 
     def _encoded(self, target: npt.NDArray[Any]) -> Tensor:
-        found = np.asarray(target, np.float64)
+        found = plain(lambda: check_array(target, dtype=np.float64, ensure_2d=False, input_name="y"), y=target)
         low, high = np.array(list(self._ranges.values())).T
         if found.shape[1:] != ((len(low),) if len(low) > 1 else ()):
             raise InputError(

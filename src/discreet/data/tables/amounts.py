@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from discreet.core.array_types import Array, BoolArray
 from discreet.data.tables.columns import Date, Number
-from discreet.data.tables.values import BadValue, Faults, Marks, first_rows_of, plain, shown
+from discreet.data.tables.values import BadValue, Faults, Marks, first_rows_of, plain, shown, type_name
 
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _CENSORED = re.compile(r"\s*(?:<=|>=|[<>≤≥])\s*")
@@ -21,7 +21,7 @@ _UNREADABLE = "?"
 def amounts(values: pa.Array, column: Number | Date, marks: Marks) -> tuple[Array, Faults]:
     """Numbers, or days since 1970, float64; NaN where a value is missing or faulty (infinite values are faults)."""
     values = plain(values, marks)
-    return _days(values, column.format) if isinstance(column, Date) else _numbers(values, column, marks)
+    return _days(values, column.format, marks) if isinstance(column, Date) else _numbers(values, column, marks)
 
 
 def _numbers(values: pa.Array, column: Number, marks: Marks) -> tuple[Array, Faults]:
@@ -29,25 +29,26 @@ def _numbers(values: pa.Array, column: Number, marks: Marks) -> tuple[Array, Fau
     if pa.types.is_string(values.type):
         found, faults, absent = _of_texts(values, column, marks, absent)
     else:
-        found, faults = _of_type(values), {}
+        found, faults = _of_type(values, marks), {}
     if "nan" in (mark.lower() for mark in marks.missing):
         absent = absent | np.isnan(found)
     for row in first_rows_of(~np.isfinite(found) & ~absent):
+        way = f"say missing: [{str(values[row].as_py())!r}] in the schema" if marks.show else "give None in its place"
         faults.setdefault(
-            row,
-            f"{shown(values, row)} is not a finite number; if it stands for a missing value, say "
-            f"missing: [{str(values[row].as_py())!r}] in the schema",
+            row, f"{shown(values, row, marks)} is not a finite number; if it stands for a missing value, {way}"
         )
     found[list(faults)] = np.nan
     return found, faults
 
 
-def _of_type(values: pa.Array) -> Array:
+def _of_type(values: pa.Array, marks: Marks) -> Array:
     kind = values.type
     if pa.types.is_boolean(kind):
         values = pc.cast(values, pa.uint8())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        raise BadValue(0, f"the column is of type {kind}, not a number; correct its type in the schema")
+        raise BadValue(
+            0, f"the column is of type {type_name(kind, marks)}, not a number; correct its type in the schema"
+        )
     return _floats(pc.cast(values, pa.float64(), safe=False))
 
 
@@ -69,7 +70,7 @@ def _of_texts(values: pa.Array, column: Number, marks: Marks, absent: BoolArray)
         if absent[row]:
             continue
         if number is None:
-            faults[row] = _no_number(shown(values, row), limit is not None, marks)
+            faults[row] = _no_number(values, row, limit is not None, marks)
         else:
             found[row] = number
     return found, faults, absent
@@ -96,20 +97,23 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _no_number(text: str, limited: bool, marks: Marks) -> str:
+def _no_number(values: pa.Array, row: int, limited: bool, marks: Marks) -> str:
+    said, text = shown(values, row, marks), str(values[row].as_py())
     if limited:
-        return f"{text} is a limit and no number; say censored: bound (takes the limit), or missing, of the column"
+        return f"{said} is a limit and no number; say censored: bound (takes the limit), or missing, of the column"
     if marks.decimal != "." and "." in text:
-        return f"{text} has a point, and the decimal mark is {marks.decimal!r}; say csv: {{thousands: .}} if it is that"
+        return f"{said} has a point, and the decimal mark is {marks.decimal!r}; say csv: {{thousands: .}} if it is that"
     if text.strip("'\"").lower() in ("true", "false"):
-        return f"{text} is not a number; write 1 and 0, or declare the column as boolean"
-    return f"{text} is not a number"
+        return f"{said} is not a number; write 1 and 0, or declare the column as boolean"
+    return f"{said} is not a number"
 
 
-def _days(values: pa.Array, written: str | None) -> tuple[Array, Faults]:
+def _days(values: pa.Array, written: str | None, marks: Marks) -> tuple[Array, Faults]:
     if not pa.types.is_string(values.type):
         if not pa.types.is_temporal(values.type) or pa.types.is_time(values.type) or pa.types.is_duration(values.type):
-            raise BadValue(0, f"the column is of type {values.type}, not a day; correct its type in the schema")
+            raise BadValue(
+                0, f"the column is of type {type_name(values.type, marks)}, not a day; correct its type in the schema"
+            )
         return _since_1970(pc.cast(values, pa.date32(), safe=False)), {}
     if written is None:
         try:
@@ -122,7 +126,7 @@ def _days(values: pa.Array, written: str | None) -> tuple[Array, Faults]:
     found = np.array([*(np.nan if day is None else day for day in days), np.nan])[places]
     wrong = np.isnan(found) & ~values.is_null().to_numpy(zero_copy_only=False)
     example = "2024-12-31" if written is None else datetime.date(2024, 12, 31).strftime(written)
-    return found, {row: f"{shown(values, row)} is not a day such as {example}" for row in first_rows_of(wrong)}
+    return found, {row: f"{shown(values, row, marks)} is not a day such as {example}" for row in first_rows_of(wrong)}
 
 
 def _day(text: str, written: str | None) -> float | None:

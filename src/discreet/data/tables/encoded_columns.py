@@ -52,10 +52,10 @@ def places(
     if rule == "missing":
         missing |= outside
     elif rule != "clip":
-        _leave_out(outside & kept, rule, kept, f"{{}} is outside of {low:g} to {high:g}", values, faults)
+        _leave_out(outside & kept, rule, kept, f"{{}} is outside of {low:g} to {high:g}", values, marks, faults)
     absent = column.missing or ("refuse" if predicted else "flag")
     if absent != "flag":
-        _leave_out(missing & sound & kept, absent, kept, _ABSENT, values, faults)
+        _leave_out(missing & sound & kept, absent, kept, _ABSENT, values, marks, faults)
     clipped = np.clip(found, low, high)
     if predicted and (scale := _target_scale(column, bounds)) is not None:
         return (clipped - scale[0]) / scale[1], faults
@@ -97,13 +97,15 @@ def numbers_of(
     elif rule == "other":
         found[unseen] = column.width
     else:
-        _leave_out(unseen & kept, rule, kept, "the value is none of the declared categories ({})", values, faults)
+        which = " ({})" if marks.show else ""
+        fault = f"the value is none of the declared categories{which}"
+        _leave_out(unseen & kept, rule, kept, fault, values, marks, faults)
     absent = column.missing or ("refuse" if predicted else "flag")
     missing = found == MISSING
     if absent == "flag":
         found[missing] = size - 1
     else:
-        _leave_out(missing & kept, absent, kept, _ABSENT, values, faults)
+        _leave_out(missing & kept, absent, kept, _ABSENT, values, marks, faults)
     numbers = found.astype(np.float64)
     return (numbers if predicted else (numbers + 0.5) / size), faults
 
@@ -122,7 +124,7 @@ def wide(column: Wide, values: pa.Array, marks: Marks, kept: BoolArray) -> tuple
     found = texts(values, marks)
     missing = found.is_null().to_numpy(zero_copy_only=False)
     if column.missing in ("drop", "refuse"):
-        _leave_out(missing & kept, column.missing, kept, "the text is missing", values, faults)
+        _leave_out(missing & kept, column.missing, kept, "the text is missing", values, marks, faults)
     return numbered([text or "" for text in found.to_pylist()], column), faults
 
 
@@ -133,10 +135,12 @@ def _target_scale(column: Number | Date, bounds: tuple[float, float]) -> tuple[f
     return sum(bounds) / 2 if column.centre is None else column.centre, _REACH * column.spread
 
 
-def _leave_out(wrong: BoolArray, rule: str, kept: BoolArray, fault: str, values: pa.Array, faults: Faults) -> None:
+def _leave_out(
+    wrong: BoolArray, rule: str, kept: BoolArray, fault: str, values: pa.Array, marks: Marks, faults: Faults
+) -> None:
     """Drop rows, or record their faults; {} in a fault stands for the value in the file."""
     if rule == "drop":
         kept &= ~wrong
         return
     for row in first_rows_of(wrong):
-        faults.setdefault(row, fault.format(shown(values, row)) if "{" in fault else fault)
+        faults.setdefault(row, fault.format(shown(values, row, marks)) if "{" in fault else fault)

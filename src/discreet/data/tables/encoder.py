@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -35,7 +35,7 @@ from discreet.data.tables.columns import Date, Number
 from discreet.data.tables.encoded_columns import amounts_of, bounds_of, numbers_of, places, wide
 from discreet.data.tables.problems import Problems
 from discreet.data.tables.schema import Schema
-from discreet.data.tables.values import BadValue, Faults, Marks, codes, shown
+from discreet.data.tables.values import BadValue, Faults, Marks, codes, type_name
 from discreet.data.tables.wide import FreeText, Image
 from discreet.plan.pydantic_base import validate
 
@@ -159,13 +159,12 @@ class Encoder:
         may be missing.
         """
         kept = np.ones(block.num_rows, np.bool_)
+        marks = replace(self._marks, show=show)
         faults: list[tuple[int, str]] = []
 
         def encoded(name: str) -> Array:
-            found, wrong = self._column(name, block, kept)
-            for row, fault in wrong.items():
-                said = fault if show else fault.replace(shown(block.column(name), row), "the value")
-                faults.append((row, f"row {start + row + 1}, column {name!r}: {said}"))
+            found, wrong = self._column(name, block, kept, marks)
+            faults.extend((row, f"row {start + row + 1}, column {name!r}: {fault}") for row, fault in wrong.items())
             return found
 
         inputs = np.zeros((block.num_rows, math.prod(self.shape)), np.float32)
@@ -239,7 +238,9 @@ class Encoder:
     def _sizes(self) -> list[tuple[str, int]]:
         return list(zip(self.schema.features, self.kinds, strict=True))
 
-    def _column(self, name: str, block: pa.RecordBatch | pa.Table, kept: BoolArray) -> tuple[Array, Faults]:
+    def _column(
+        self, name: str, block: pa.RecordBatch | pa.Table, kept: BoolArray, marks: Marks
+    ) -> tuple[Array, Faults]:
         """Rows (rows,), or (rows, width) of a wide column, and faults; `kept` loses rows that a treatment drops."""
         column, values = self.schema.columns[name], block.column(name)
         if isinstance(values, pa.ChunkedArray):
@@ -247,13 +248,17 @@ class Encoder:
         predicted = name in self.schema.target
         try:
             if isinstance(column, FreeText | Image):
-                return wide(column, values, self._marks, kept)
+                return wide(column, values, marks, kept)
             if isinstance(column, Number | Date):
-                return places(column, bounds_of(name, column), values, self._marks, kept, predicted=predicted)
+                return places(column, bounds_of(name, column), values, marks, kept, predicted=predicted)
             assert isinstance(column, Category | Boolean)
-            return numbers_of(column, self._size(name), values, self._marks, kept, predicted=predicted)
+            return numbers_of(column, self._size(name), values, marks, kept, predicted=predicted)
         except BadValue as bad:
             return np.zeros(1), {bad.row: str(bad)}
+        except (pa.ArrowException, UnicodeError, OverflowError) as error:  # Arrow does not convert such values
+            kind, why = type_name(values.type, marks), f" ({' '.join(str(error).split())})" if marks.show else ""
+            fault = f"the column is of type {kind}, and cannot be read as {column.type}{why}; correct either"
+            return np.zeros(1), {0: fault}
 
     def _size(self, name: str) -> int:
         column = self.schema.columns[name]

@@ -35,18 +35,19 @@ Faults = dict[int, str]
 @dataclass(frozen=True, slots=True)
 class Marks:
     """How values are written: texts for a missing value, decimal and thousands mark, whether spaces around a value
-    count."""
+    count; and whether faults `show` the value."""
 
     missing: tuple[str, ...] = ("",)
     decimal: str = "."
     thousands: str | None = None
     trim: bool = True
+    show: bool = True
 
 
 def codes(values: pa.Array, column: Category | Boolean, marks: Marks) -> IntArray:
     """Numbers of categories, int64; `MISSING` and `UNSEEN` where there is none."""
     values = plain(values, marks)
-    texts = _as_texts(values)
+    texts = _as_texts(values, marks)
     known = column.codes
     if isinstance(column, Boolean):
         texts = pc.utf8_lower(texts)
@@ -65,16 +66,19 @@ def occurring(values: pa.Array, marks: Marks) -> list[tuple[str, int]]:
     values = plain(values, marks)
     if pa.types.is_null(values.type):
         return []
-    found = pc.value_counts(_as_texts(values))
+    found = pc.value_counts(_as_texts(values, marks))
     pairs = zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
     return [(text, count) for text, count in pairs if text is not None]
 
 
-def _as_texts(values: pa.Array) -> pa.Array:
-    if pa.types.is_string(values.type):
+def _as_texts(values: pa.Array, marks: Marks) -> pa.Array:
+    kind = values.type
+    if pa.types.is_string(kind):
         return values
-    if pa.types.is_nested(values.type) or pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
-        raise BadValue(0, f"the column is of type {values.type}, not text or a number; correct its type in the table")
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise BadValue(
+            0, f"the column is of type {type_name(kind, marks)}, not text or a number; correct its type in the table"
+        )
     return pc.cast(values, pa.string())
 
 
@@ -82,7 +86,9 @@ def texts(values: pa.Array, marks: Marks) -> pa.Array:
     """Texts as they stand, null where they are missing."""
     values = plain(values, marks)
     if not (pa.types.is_string(values.type) or pa.types.is_null(values.type)):
-        raise BadValue(0, f"the column is of type {values.type}, not text; correct its type in the schema")
+        raise BadValue(
+            0, f"the column is of type {type_name(values.type, marks)}, not text; correct its type in the schema"
+        )
     return values
 
 
@@ -96,7 +102,7 @@ def identifiers(values: pa.Array, marks: Marks) -> pa.Array:
         raise BadValue(row, "the identifier is missing; say whose row it is, or remove it")
     if pa.types.is_integer(values.type) or pa.types.is_string(values.type):
         return values
-    raise BadValue(0, f"identifiers are of type {values.type}; they must be whole numbers or text")
+    raise BadValue(0, f"identifiers are of type {type_name(values.type, marks)}; they must be whole numbers or text")
 
 
 def plain(values: pa.Array, marks: Marks) -> pa.Array:
@@ -129,9 +135,15 @@ def first_rows_of(wrong: BoolArray) -> list[int]:
     return [int(row) for row in np.flatnonzero(wrong)[:MOST]]
 
 
-def shown(values: pa.Array, row: int) -> str:
-    """A value of the file for a message, shortened."""
-    return repr(str(values[row].as_py())[:_SHOWN])
+def shown(values: pa.Array, row: int, marks: Marks) -> str:
+    """A value of the file for a message, shortened; only "the value" where values are not to be shown."""
+    return repr(str(values[row].as_py())[:_SHOWN]) if marks.show else "the value"
+
+
+def type_name(kind: pa.DataType, marks: Marks) -> str:
+    """A type for a message; its name alone where values are not to be shown: the fields of a struct, for example, are
+    named by keys of its cells."""
+    return str(kind) if marks.show else re.split(r"[<(\[]", str(kind))[0]
 
 
 def _as_number(text: str, marks: Marks) -> str:
