@@ -134,4 +134,14 @@ def _fault(module: nn.Module) -> str | None:
         return 'is a wrapper; give the model in it, model.module (Training(shard="replicate") shares a run out)'
     if isinstance(module, torch.jit.ScriptModule):
         return "is a ScriptModule, into which engines cannot look; give the nn.Module that it was made of"
+    compiled = _compiled(module)
+    if compiled and any(parameter.requires_grad for parameter in module.parameters()):
+        return f"is compiled by torch, into whose code engines cannot look; {compiled}, or compile frozen parts only"
     return makes_sparse_gradients(module)
+
+
+def _compiled(module: nn.Module) -> str:
+    """What to do with a module that `torch.compile` made, or that was told to `compile` itself; "" for others."""
+    if type(module).__name__ == "OptimizedModule" and isinstance(getattr(module, "_orig_mod", None), nn.Module):
+        return "give the module that torch.compile was given (its ._orig_mod)"
+    return "leave out .compile()" if getattr(module, "_compiled_call_impl", None) is not None else ""
