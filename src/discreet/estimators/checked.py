@@ -25,12 +25,13 @@ _RESHAPE = (
 )
 
 _SHAPE = r"\([\d, ]*\)"
+_BY = r"(?: by \w+)?\.?"
 _REPEATED = re.compile(
     "|".join(
         (
             r"Input (?:[Xy] )?contains (?:NaN|infinity or a value too large)",
-            rf"Found array with \d+ (?:sample|feature)\(s\) \(shape={_SHAPE}\) while a minimum of \d+ is required",
-            r"Found array with dim \d+, while dim <= 2 is required",
+            rf"Found array with \d+ (?:sample|feature)\(s\) \(shape={_SHAPE}\) while a minimum of \d+ is required{_BY}",
+            rf"Found array with dim \d+, while dim <= 2 is required{_BY}",
             r"Expected 2D array, got (?:1D|scalar) array instead",
             rf"Expected 2D input, got input with shape {_SHAPE}",
             r"Expected a 2-dimensional container",
