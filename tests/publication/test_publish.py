@@ -75,6 +75,16 @@ def test_a_model_with_shared_weights_is_published(tmp_path: Path) -> None:
     a_published_folder_is_accepted(published_folder(tmp_path, nn.Sequential(first, nn.Tanh(), second)))
 
 
+def test_weights_that_do_not_lie_in_order_are_published_in_order(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.Conv2d(1, 4, 1), nn.Conv2d(4, 3, 2), nn.Flatten())
+    model.to(memory_format=torch.channels_last)
+    assert not model[2].weight.is_contiguous()
+    trained = certified_run(tmp_path, model=model)
+    publish(trained, tmp_path / "out")
+    a_published_folder_is_accepted(tmp_path / "out")
+    assert torch.equal(load_file(tmp_path / "out" / "model.safetensors")["2.weight"], trained.model[2].weight)
+
+
 def test_the_key_is_private_while_there_and_gone_afterwards(tmp_path: Path) -> None:
     trained = certified_run(tmp_path)
     key, checkpoint, part = trained.secrets

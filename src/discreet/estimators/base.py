@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import torch
-from safetensors.torch import save
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
@@ -35,6 +34,7 @@ from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of_table
 from discreet.publication import publish
 from discreet.publication.certificate import certificate
+from discreet.publication.publishing import as_file
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Ready, Run, carry_out, training_on
 from discreet.recipes.table_recipe import table_recipe
@@ -135,8 +135,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def certificate_(self) -> dict[str, Any]:
         """The certificate of the last fit; `publish` writes it with the hashes of the other files."""
         check_is_fitted(self, "trained_")
-        tensors = {name: tensor.detach().clone() for name, tensor in self.trained_.model.state_dict().items()}
-        return certificate(self.trained_, self.guarantee_, digest(save(tensors)))
+        return certificate(self.trained_, self.guarantee_, digest(as_file(self.trained_.model.state_dict())))
 
     def publish(self, folder: str | Path) -> Guarantee:
         """Write the model with its certificate to a new `folder`; `discreet predict` and `discreet.load` read it.

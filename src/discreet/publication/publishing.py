@@ -66,10 +66,10 @@ def publish(
         raise PrivacyViolation("the model was changed after training; publish what training returned, as it was")
     guarantee = trained.plan.guarantee()
     state = published.state_dict()
-    model = _tensors(state)
+    model = as_file(state)
     base = None if adapters is None else adapters.declared(state, trained.final, private_names(published))
     facts = certificate(trained, guarantee, digest(model), base)
-    released = _tensors(trained.released) if trained.released else b""
+    released = as_file(trained.released) if trained.released else b""
     if released:
         facts["released"] = section(released, facts["plan"])
     spec = spec or of_module(trained.model)
@@ -131,8 +131,10 @@ def refuse_unsaid(trained: TrainedRun, spec: ModelSpec) -> None:
         )
 
 
-def _tensors(named: Mapping[str, Tensor]) -> bytes:
-    return save({name: tensor.detach().cpu().clone() for name, tensor in named.items()})
+def as_file(named: Mapping[str, Tensor]) -> bytes:
+    """The bytes of a safetensors file, which keeps numbers in their order and no strides: the weights of a model in
+    `torch.channels_last` are put in order."""
+    return save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in named.items()})
 
 
 def _destroy_all(target: Path, secrets: Sequence[Path]) -> None:
