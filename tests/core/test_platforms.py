@@ -23,7 +23,7 @@ BINARY = os.O_CLOEXEC
 
 
 @pytest.fixture
-def windows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Windows: no mode but read-only, no flag for links or pipes, files in text mode unless asked, no open folders, and
     no file is removed that is open. Returns the flags of files that are opened."""
     flags: list[int] = []
