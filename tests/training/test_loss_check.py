@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from discreet.clipping.digests import state_digests
 from discreet.core.errors import UnsupportedModel
+from discreet.training.preflight.loss_alone import livelier
 from discreet.training.preflight.loss_check import check_loss
 from discreet.training.preflight.random_rows import Examples
 
@@ -160,6 +161,81 @@ def in_row(output: Tensor, target: Tensor) -> Tensor:
 def test_a_loss_that_only_compares_rows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel, match=r"the loss \(contrastive\) compares the rows of a batch.*a pair"):
         tiny_training(tmp_path, model=linear(), criterion=contrastive)
+
+
+def cox(output: Tensor, target: Tensor) -> Tensor:
+    """Cox's partial likelihood: of a row alone it is 0, and its gradient a rounding error."""
+    risk, late = output[:, 0], (target[None] >= target[:, None]).float()
+    return -(risk - torch.log((late * risk.exp()[None]).sum(1) + 1e-12)).mean()
+
+
+def supervised(output: Tensor, target: Tensor) -> Tensor:
+    """Rows of one target shall be near one another."""
+    near = output @ output.T - 1e9 * torch.eye(len(output))
+    same = (target[:, None] == target[None]).float() - torch.eye(len(output))
+    return -(same * F.log_softmax(near, 1)).sum(1).div(same.sum(1).clamp(min=1)).mean()
+
+
+@pytest.mark.parametrize("loss", [cox, supervised])
+def test_a_loss_that_is_next_to_nothing_for_a_row_alone_is_refused(loss: Callable[..., Tensor]) -> None:
+    targets = torch.rand(12, generator=torch.Generator().manual_seed(1))
+    with pytest.raises(UnsupportedModel, match="compares the rows of a batch"):
+        check_loss(model(), loss, Examples(examples().inputs, targets, None))
+
+
+def hardest(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output, target, reduction="none").amax()
+
+
+def pooled(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output, target) + F.mse_loss(output.mean(0), torch.ones(CLASSES))
+
+
+def test_a_loss_that_pools_rows_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    check_loss(model(), pooled, examples())
+    assert "pooled) of a batch is not made of the losses of its rows" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "loss", [hardest, drawn, nn.CrossEntropyLoss(weight=torch.tensor([1.0, 0.1, 0.5]), reduction="sum")]
+)
+def test_a_loss_made_of_those_of_rows_is_not(loss: Callable[..., Tensor], caplog: pytest.LogCaptureFixture) -> None:
+    check_loss(model(), loss, examples())
+    assert not caplog.text
+
+
+def test_class_weights_that_cancel_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    check_loss(model(), nn.CrossEntropyLoss(weight=torch.ones(CLASSES)), examples())
+    assert not caplog.text
+    check_loss(model(), nn.CrossEntropyLoss(weight=torch.tensor([1.0, 0.1, 0.5])), examples())
+    assert "the class weights of the loss (CrossEntropyLoss) have no effect" in caplog.text
+
+
+def test_a_penalty_of_weights_in_the_loss_is_refused(tmp_path: Path) -> None:
+    made = linear()
+
+    def penalised(output: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(output, target) + sum(part.square().sum() for part in made.parameters())
+
+    with pytest.raises(
+        UnsupportedModel, match=r"\(penalised\) uses weights of the model beside its output.*weight_decay"
+    ):
+        tiny_training(tmp_path, model=made, criterion=penalised)
+
+
+def test_targets_that_give_a_gradient_are_looked_for() -> None:
+    """Between 0 and 1 a target is no label of `CosineEmbeddingLoss`, and engines would agree on nothing at all."""
+
+    def away(output: Tensor, target: Tensor) -> Tensor:
+        return (output[:, 0] * (target.abs() == 1)).mean()
+
+    plain = Examples(examples().inputs, torch.rand(12, generator=torch.Generator().manual_seed(1)), None)
+    assert (
+        livelier(model(), F.mse_loss, Examples(plain.inputs, torch.rand(12, CLASSES), None)).targets.unique().numel()
+        > 3
+    )
+    assert set(livelier(model(), away, plain).targets.abs().tolist()) >= {1.0}
+    assert livelier(model(), lambda output, target: output.sum() * 0, plain) is plain
 
 
 def test_a_loss_within_a_row_is_let_pass() -> None:

@@ -24,6 +24,7 @@ from discreet.training.front_end import FrontEnd, front_end
 from discreet.training.preflight.data_check import check_public, try_every_row
 from discreet.training.preflight.engine_check import Preflight, try_engines
 from discreet.training.preflight.engine_options import EngineOptions
+from discreet.training.preflight.loss_alone import refuse_lost_weights
 from discreet.training.preflight.model_check import admit, check_arguments
 from discreet.training.preflight.noise_check import noise_named, with_noise
 from discreet.training.preflight.plan_check import (
@@ -33,7 +34,7 @@ from discreet.training.preflight.plan_check import (
     parted,
     warn_of_unverifiable,
 )
-from discreet.training.preflight.random_rows import Examples
+from discreet.training.preflight.random_rows import Examples, random_rows
 from discreet.training.preflight.watching import with_rows_apart
 from discreet.training.public.extra_rows import PublicSource, check_beside
 from discreet.training.public.inserted_canaries import check_counted
@@ -97,6 +98,7 @@ def checked(
     beside = PublicSource.made(public.beside, copy)
 
     classes = _classes(model, criterion, data, declared)
+    refuse_lost_weights(model, criterion, random_rows(model, data, classes))
     engine = engine_for(plan, engine)
     front = front_end(engine, copy, data, plan)
     inputs, behind = data, front.behind(copy.model)

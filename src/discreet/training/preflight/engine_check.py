@@ -44,6 +44,7 @@ from discreet.training.preflight.engine_timing import (
     seconds,
 )
 from discreet.training.preflight.float_slack import SIZES, TooMuchRounding, float_slack, unmeasured_reach
+from discreet.training.preflight.loss_alone import livelier
 from discreet.training.preflight.loss_check import check_loss
 from discreet.training.preflight.random_rows import UNITS, Examples, random_rows
 from discreet.training.preflight.watching import BATCHED, Pristine, watched
@@ -128,6 +129,7 @@ def _compared(
     name = options.name
     with _host_generators_left():
         with as_it_was(model):
+            examples = livelier(model, criterion, examples)
             check_loss(model, criterion, examples)
         if name == "reference":
             line = "engine reference: one backward pass per example"
@@ -258,10 +260,10 @@ def _timed(stage: Comparison, names: list[str], chunk: int | None, most: int) ->
 
 
 def _exact(stage: Comparison, faults: dict[str, UnsupportedModel]) -> Preflight:
-    """The engine `exact`, if the others failed by rounding too much; otherwise raise the fault of `vmap`."""
+    """The engine `exact`, if the others failed by rounding too much; otherwise raise the others' faults."""
     rounding = next((fault for fault in faults.values() if isinstance(fault, TooMuchRounding)), None)
     if rounding is None:
-        raise faults["vmap"]
+        raise UnsupportedModel(f"{faults['vmap']}; engine 'bookkeeping' cannot either: {faults['bookkeeping']}")
     _log.warning("engine 'exact' is used, which is slow: %s", rounding)
     found = _checked(stage, "exact")
     return replace(found, line=f"{found.line}; not a faster one: {rounding}")
