@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from discreet.clipping.digests import state_digests
 from discreet.core.errors import UnsupportedModel
-from discreet.training.preflight.loss_alone import livelier
-from discreet.training.preflight.loss_check import check_loss
+from discreet.training.preflight.losses.loss_alone import livelier
+from discreet.training.preflight.losses.loss_check import check_loss
 from discreet.training.preflight.random_rows import Examples
 
 FEATURES = 5

@@ -24,7 +24,7 @@ from discreet.training.front_end import FrontEnd, front_end
 from discreet.training.preflight.data_check import check_public, try_every_row
 from discreet.training.preflight.engine_check import Preflight, try_engines
 from discreet.training.preflight.engine_options import EngineOptions
-from discreet.training.preflight.loss_alone import refuse_lost_weights
+from discreet.training.preflight.losses.loss_alone import refuse_lost_weights
 from discreet.training.preflight.model_check import admit, check_arguments
 from discreet.training.preflight.noise_check import noise_named, with_noise
 from discreet.training.preflight.plan_check import (

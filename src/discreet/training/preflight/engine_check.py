@@ -44,8 +44,8 @@ from discreet.training.preflight.engine_timing import (
     seconds,
 )
 from discreet.training.preflight.float_slack import SIZES, TooMuchRounding, float_slack, unmeasured_reach
-from discreet.training.preflight.loss_alone import livelier
-from discreet.training.preflight.loss_check import check_loss
+from discreet.training.preflight.losses.loss_alone import livelier
+from discreet.training.preflight.losses.loss_check import check_loss
 from discreet.training.preflight.random_rows import UNITS, Examples, random_rows
 from discreet.training.preflight.watching import BATCHED, Pristine, watched
 

@@ -21,7 +21,7 @@ from discreet.clipping.admission.example_axes import is_whole, moved
 from discreet.clipping.capture.repeatable import repeatable
 from discreet.clipping.digests import state_digests
 from discreet.core.errors import UnsupportedModel
-from discreet.training.preflight.loss_alone import CANNOT, TRIED, check_alone, gradients, named
+from discreet.training.preflight.losses.loss_alone import CANNOT, TRIED, check_alone, gradients, named
 from discreet.training.preflight.random_rows import Examples
 
 _FACTORS = (1.0, 1e3, 1e6)
