@@ -63,7 +63,11 @@ def put_whole(path: Path, engine: Callable[[str], Engine], fill: Callable[[Conne
 def _refuse_log_of_lost(path: Path) -> None:
     """SQLite would play the log of a file that is gone into a new one."""
     log = path.with_name(f"{path.name}-wal")
-    if log.exists() and log.stat().st_size and not path.exists():  # else another process made both meanwhile
+    try:
+        written = log.stat().st_size
+    except FileNotFoundError:
+        return
+    if written and not path.exists():  # else another process made both meanwhile
         raise LedgerError(
             f"there is no ledger at {path}, but the log of one beside it, {log.name}; restore the file, or move the "
             "log away if nothing was ever charged there"
