@@ -12,6 +12,10 @@ transformers: Any = pytest.importorskip("transformers", reason="transformers is 
 
 PUBLIC = ["a film about dogs was lovely and moving", "a film about cats was dull and boring", "the third part"]
 
+BUDGET = ["--epsilon", "8", "--delta", "1e-3", "--population", "60"]
+FEW = ["--set", "steps=2", "--set", "batch=20", "--set", "engine=bookkeeping", "--length", "8"]
+"""Options of a run of two steps."""
+
 
 def model_folder(folder: Path, auto: str = "AutoModelForCausalLM", seed: int = 0, also: str = "") -> Path:
     """A Llama of one layer whose words are those of `PUBLIC` and of `also`; each digit is a token."""

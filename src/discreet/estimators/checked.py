@@ -55,7 +55,7 @@ _REPEATED = re.compile(
 
 
 def attempted(make: Callable[[], Result]) -> Result | None:
-    """What `make` gives; None if another library refuses, whose error then leaves no trace."""
+    """The result of `make`; None if it raises. The error is dropped, because its text may hold a private value."""
     try:
         return make()
     except MemoryError:
@@ -120,7 +120,7 @@ def _first_cell(given: dict[str, object], wrong: Callable[[Any], bool]) -> str |
 
 
 def _is_gap(cell: Any) -> bool:
-    """Whether it is NaN, None or a missing value of pandas; a text is none."""
+    """Whether a cell is empty: NaN, None or pandas' NA. A text never is."""
     try:
         return math.isnan(float(cell))
     except TypeError:

@@ -1,4 +1,4 @@
-"""What to do about an error of the database under a ledger."""
+"""Errors of the database under a ledger, each with advice for the user."""
 
 from __future__ import annotations
 

@@ -25,11 +25,13 @@ PATIENCE_SECONDS = 120
 _NAP_SECONDS = 0.0005, 0.003
 
 _SETTLING_SECONDS = 0.1
-"""How long to try to bring a log into the file while another process does so, or reads."""
+"""The longest time that `settle` waits for other processes that read or write the file."""
 
 _NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV)
+"""Errors of a file system without hard links."""
+
 _NO_FORCE = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EINVAL)
-"""What a file system says that has no hard links, and one whose folders cannot be forced, or be read."""
+"""Errors of a folder that cannot be opened, or whose names cannot be forced to the disk."""
 
 _SHORTEST = 512
 """The bytes of the smallest database."""

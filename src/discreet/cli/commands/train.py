@@ -138,7 +138,7 @@ def train(
 
 
 def _on_command_line(context: typer.Context, option: str) -> bool:
-    """Whether an option was given there, and not by a variable of the environment, which other runs use too."""
+    """Whether an option stands on the command line. One of the environment does not: other runs use it too."""
     source = context.get_parameter_source(option)
     return source is not None and source.name == "COMMANDLINE"
 

@@ -141,7 +141,7 @@ def _fault(module: nn.Module) -> str | None:
 
 
 def _compiled(module: nn.Module) -> str:
-    """What to do with a module that `torch.compile` made, or that was told to `compile` itself; "" for others."""
+    """The advice for a module that torch has compiled; "" for any other module."""
     if type(module).__name__ == "OptimizedModule" and isinstance(getattr(module, "_orig_mod", None), nn.Module):
         return "give the module that torch.compile was given (its ._orig_mod)"
     return "leave out .compile()" if getattr(module, "_compiled_call_impl", None) is not None else ""

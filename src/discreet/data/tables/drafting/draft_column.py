@@ -40,8 +40,8 @@ _EPOCH = datetime.date(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the user says of a table. `public`: tables declared public, whose values may be used. `buy_ranges`: buy the
-    unknown ranges of numbers. `balance`: weigh all classes alike, by their shares."""
+    """Facts about a table that the user states. `public`: tables declared public, whose values may be used.
+    `buy_ranges`: buy the unknown ranges of numbers. `balance`: weigh all classes alike, by their shares."""
 
     target: str | None = None
     unit: str | None = None
@@ -99,7 +99,7 @@ def _shares(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) 
                 true = sum(share for text, share in shares.items() if text.lower() in TRUE)
                 names = words_of(list(shares)) or ("false", "true")
                 shares = {names[0]: 1 - true, names[1]: true}
-            if min(shares.values()) == 0:  # a public table with one class does not say how rare the other is
+            if min(shares.values()) < 1e-9:  # a public table with one class does not say how rare the other is
                 break
             listed = ", ".join(f"{listed_texts([text])[1:-1]}: {_share(share)}" for text, share in shares.items())
             return f", shares: {{{listed}}}"
@@ -129,10 +129,12 @@ def _number(name: str, kind: Kind, seen: Sequence[PublicColumns], *, predicted: 
 
 
 def limits_of(kind: Kind) -> str:
+    """The field of a column in which some numbers are limits, such as <0.5; "" for others."""
     return ", censored: bound" if kind.limits else ""
 
 
 def is_open_number(line: str) -> bool:
+    """Whether the line is of a number whose range is left to fill in."""
     return line.startswith(f"{{type: number, low: {FILL_IN}")
 
 
@@ -153,6 +155,7 @@ def _date(name: str, kind: Kind, seen: Sequence[PublicColumns]) -> str:
 
 
 def names_somebody(name: str) -> bool:
+    """Whether a column's values tell who somebody is, by its name."""
     words = name.lower().replace("-", "_").replace(" ", "_").split("_")
     return any(word in _NAMES_SOMEBODY for word in words)
 

@@ -1,0 +1,50 @@
+"""`discreet train TEXTS --model FOLDER` on files in all forms: what is read, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tiny_model_folder import BUDGET, FEW, model_folder
+
+from discreet.cli.app import run
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.parametrize("value", [[], ["a", "b"], {"role": "user"}, [{"content": "a"}]])
+def test_a_list_is_a_chat_or_refused(value: object, capsys: pytest.CaptureFixture[str]) -> None:
+    model_folder(Path("tiny"))
+    Path("chats.jsonl").write_text(json.dumps({"review": value}) + "\n")
+    command = ["train", "chats.jsonl", "--text", "review", "--unit", "row", "--model", "tiny"]
+    assert run([*command, *BUDGET, *FEW]) == 2
+    assert "must be a text, or the messages of a chat" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.jsonl", '{"review": ' + "[" * 10**5 + "]" * 10**5 + "}", "is not JSON"),
+        ("a.jsonl", '{"review": "a \\ud800 film"}', "half of a surrogate pair"),
+        ("a.jsonl", '{"review": [{"role": "user", "content": [1]}]}', "messages of a chat"),
+        ("a.parquet", "PAR1 nonsense", "cannot be read as Parquet"),
+        ("a.csv", "review\n" + "film" * 2**23, "is not CSV: field larger"),
+    ],
+)
+def test_a_file_that_is_none_is_refused(name: str, content: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    model_folder(Path("tiny"))
+    Path(name).write_text(content + "\n")
+    assert run(["train", name, "--text", "review", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_long_text_and_a_byte_order_mark_are_read(capfd: pytest.CaptureFixture[str]) -> None:
+    """Of each reader; and nothing but the result is said where nobody looks at a terminal."""
+    model_folder(Path("tiny"))
+    Path("a.csv").write_text("\ufeffreview\n" + "film " * 50_000 + "\n" + "a film\n" * 40)
+    Path("b.jsonl").write_text("\ufeff" + '{"review": "a film"}\n' * 40)
+    capfd.readouterr()
+    for name in ("a.csv", "b.jsonl"):
+        assert run(["train", name, "--text", "review", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]) == 0
+    assert capfd.readouterr().err == ""
