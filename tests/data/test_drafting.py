@@ -151,7 +151,7 @@ def test_a_mark_that_may_separate_thousands_is_said(tmp_path: Path, amounts: lis
     found = draft(tmp_path / "t.csv")
     assert ("every '.' in paid stands before three digits" in found) is open_to_doubt
     (tmp_path / "t.csv").write_text("paid;age;rate\n" + "".join(f"{amount};40;0,5\n" for amount in amounts))
-    assert "CAREFUL" not in draft(tmp_path / "t.csv")  # another column tells
+    assert "read as the decimal mark" not in draft(tmp_path / "t.csv")  # another column tells
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,9 @@ def places(
     if rule == "missing":
         missing |= outside
     elif rule != "clip":
-        _leave_out(outside & kept, rule, kept, f"{{}} is outside of {low:g} to {high:g}", values, marks, faults)
+        _leave_out(
+            outside & kept, rule, kept, f"{{}} is outside of {_range_in_words(column, bounds)}", values, marks, faults
+        )
     absent = column.missing or ("refuse" if predicted else "flag")
     if absent != "flag":
         _leave_out(missing & sound & kept, absent, kept, _ABSENT, values, marks, faults)
@@ -66,6 +68,11 @@ def places(
         return 2 * within - 1, faults
     within[missing] = _NONE
     return within, faults
+
+
+def _range_in_words(column: Number | Date, bounds: tuple[float, float]) -> str:
+    low, high = (column.low, column.high) if isinstance(column, Date) else (f"{end:.15g}" for end in bounds)
+    return f"{low} to {high}"
 
 
 def amounts_of(column: Number | Date, bounds: tuple[float, float], outputs: Array) -> Array:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
 from discreet.core.disk import real
 from discreet.data.tables.columns import FILL_IN
+from discreet.data.tables.drafting.doubtful_marks import careful
 from discreet.data.tables.drafting.draft_column import (
     NOTHING,
     Known,
@@ -84,7 +85,8 @@ def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_
         unknown = [name for name in columns if is_open_number(columns[name]) and name != known.target]
         limits = {name: limits_of(kind) for name, kind in kinds.items()}
         columns, price = with_ranges_bought(columns, unknown, known.population, known.unit, limits)
-    return price + "".join(_lines(path, csv, kinds, missing, known, columns, seen))
+    above = careful(kinds, csv, found_out="thousands" in find)
+    return price + "".join(_lines(path, csv, kinds, missing, known, columns, seen, above))
 
 
 def left_open(text: str) -> list[str]:
@@ -101,7 +103,9 @@ def _lines(
     known: Known,
     columns: dict[str, str],
     seen: Sequence[PublicColumns],
+    above: Mapping[str, str],
 ) -> Iterator[str]:
+    """Pieces of the draft; `above` are comments that stand above columns."""
     text = is_text(path)
     how = ",\n# which were guessed from the first rows, and the way the file is written" if text else ""
     yield _HEAD.format(path=path.name, mark=FILL_IN, how=how)
@@ -131,8 +135,7 @@ def _lines(
         yield f"# {code} is far from all other values of {some} in {table}: taken for a code; check it\n"
     yield "columns:\n"
     for name, column in columns.items():
-        if kinds[name].grouped and csv.thousands is None:
-            yield _grouped(name, csv.decimal)
+        yield above.get(name, "")
         if name == known.target and not known.balance:
             yield from _rare_classes(seen)
         yield f"  {quoted(name)}: {column}\n"
@@ -148,14 +151,6 @@ def _rare_classes(seen: Sequence[PublicColumns]) -> Iterator[str]:
                 f"  # {shares[rare]:.2g} of the rows of {public.name} are {rare!r}, which a model that is right most "
                 "often may never say.\n  # Draft with --balance to weigh all classes alike.\n"
             )
-
-
-def _grouped(name: str, mark: str) -> str:
-    other = "," if mark == "." else "."
-    return (
-        f"  # CAREFUL: every {mark!r} in {quoted(name)} stands before three digits, and is read as the decimal mark.\n"
-        f"  # If it separates thousands, say so in csv, above: csv: {{decimal: {other!r}, thousands: {mark!r}}}\n"
-    )
 
 
 def _of_folder(path: Path) -> str:

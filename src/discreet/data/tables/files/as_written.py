@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from discreet.core.errors import InputError
+from discreet.data.tables.categories import Category
+from discreet.data.tables.columns import Number
 from discreet.data.tables.files.dialect import found_format
 from discreet.data.tables.files.reading import column_names, is_text
 from discreet.data.tables.schema import Schema
@@ -15,15 +17,22 @@ def as_written(path: Path, schema: Schema, wanted: Sequence[str]) -> Schema:
     """The schema with the format of this file, where the schema's does not fit it.
 
     For files whose values may be used. Delimiter and encoding are found out if the schema's format does not find the
-    `wanted` columns; decimal and thousands mark always. Anything else is the schema's.
+    `wanted` columns; decimal and thousands mark always, from columns that the schema declares as numbers: codes such as
+    1,5 do not tell how these are written. Anything else is the schema's.
     """
     if not is_text(path) or not path.is_file():
         return schema
     fits = _has(path, schema, wanted)
+    declared = list(schema.columns.values())
+
+    def numeric(place: int, name: str) -> bool:
+        by_place = declared[place] if place < len(declared) else None
+        column = schema.columns.get(name) if schema.csv.header else by_place
+        return isinstance(column, Number) or (isinstance(column, Category) and column.numeric)
+
     try:
-        found = found_format(path, schema.csv, ("decimal", "thousands") if fits else ("encoding", "delimiter"))
-        if not fits:
-            found = found_format(path, found, ("decimal", "thousands"))
+        found = schema.csv if fits else found_format(path, schema.csv, ("encoding", "delimiter"))
+        found = found_format(path, found, ("decimal", "thousands"), numeric)
     except (InputError, OSError):
         return schema  # which says what is wrong with it
     other = schema.model_copy(update={"csv": found})

@@ -37,13 +37,17 @@ WIDEST_DAYS = {"low": "0001-01-01", "high": "9999-12-31"}
 @dataclass(frozen=True, slots=True)
 class Kind:
     """`name` of the kind. `format` of dates, if not 2024-12-31; `formats` that fit, where more than one does. `limits`:
-    some numbers are limits, <0.5. `grouped`: every decimal mark could as well separate thousands, 1.234."""
+    some numbers are limits, <0.5. `pointed`: some have a decimal mark. `grouped`: every one of these could as well
+    separate thousands, 1.234. `thousands`: whether numbers have that mark, and if so, whether it could be the decimal
+    mark as well."""
 
     name: Name
     format: str | None = None
     formats: tuple[str, ...] = ()
     limits: bool = False
+    pointed: bool = False
     grouped: bool = False
+    thousands: Literal["none", "sure", "open"] = "none"
 
 
 _SAMPLE = 100
@@ -64,17 +68,26 @@ def kind_of(values: pa.Array, missing: tuple[str, ...], marks: Marks) -> Kind:
     found, faults = amounts(values, column, marks)
     if not faults:
         limits = bool(pc.any(pc.match_substring_regex(values, _LIMIT)).as_py())
-        marked = values.filter(pc.match_substring(values, marks.decimal))
-        if bool((found == np.round(found)).all()) and not len(marked) and not limits:
-            return Kind("whole")
-        grouped = len(marked) > 0 and bool(pc.all(pc.match_substring_regex(marked, _GROUPED)).as_py())
-        return Kind("number", limits=limits, grouped=grouped)
+        pointed, grouped = _marked(values, marks.decimal)
+        parted, either = _marked(values, marks.thousands)
+        thousands: Literal["none", "sure", "open"] = "none" if not parted else "open" if either else "sure"
+        if bool((found == np.round(found)).all()) and not pointed and not limits:
+            return Kind("whole", thousands=thousands)
+        return Kind("number", limits=limits, pointed=pointed, grouped=grouped, thousands=thousands)
     if _all_days(values, None):
         return Kind("date")
     fitting = tuple(one for one in DATE_FORMATS if _all_days(values, one))
     if len(fitting) > 1:
         return Kind("date", formats=fitting)
     return Kind("date", fitting[0]) if fitting else Kind("text")
+
+
+def _marked(values: pa.Array, mark: str | None) -> tuple[bool, bool]:
+    """Whether some numbers have the mark, and whether each that has it can be read in two ways, as 1.234 can."""
+    if mark is None:
+        return False, False
+    marked = values.filter(pc.match_substring(values, mark))
+    return len(marked) > 0, len(marked) > 0 and bool(pc.all(pc.match_substring_regex(marked, _GROUPED)).as_py())
 
 
 def whole(rows: pa.Table, name: str) -> pa.Array:

@@ -10,7 +10,7 @@ import csv as python_csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from discreet.data.tables.files.csv_format import CsvFormat
@@ -33,10 +33,13 @@ _NOT_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _THOUSANDS = ".,'\u2019 \u00a0\u202f"
 
 
-def found_format(path: Path, given: CsvFormat, asked: Sequence[str]) -> CsvFormat:
+def found_format(
+    path: Path, given: CsvFormat, asked: Sequence[str], numeric: Callable[[int, str], bool] = lambda *_: True
+) -> CsvFormat:
     """The format of a CSV file: the fields that are `asked` are found out, the others are those `given`.
 
-    Fields that the beginning does not tell stay as given. `InputError` if the file cannot be opened.
+    Fields that the beginning does not tell stay as given. `numeric`: whether a column, by its place and the name above
+    it, may tell the decimal and thousands marks. `InputError` if the file cannot be opened.
     """
     with opened(path) as file:
         begin = file.read(_BEGIN)
@@ -48,8 +51,9 @@ def found_format(path: Path, given: CsvFormat, asked: Sequence[str]) -> CsvForma
     if "delimiter" in asked:
         changes["delimiter"] = _delimiter(lines, known.quote) or known.delimiter
     known = given.model_copy(update=changes)
-    columns = list(zip(*_rows(lines, known)[known.header :], strict=False))
-    decimal, thousands = _marks(columns)
+    columns = list(zip(*_rows(lines, known), strict=False))
+    telling = [column[known.header :] for place, column in enumerate(columns) if numeric(place, column[0].strip())]
+    decimal, thousands = _marks(telling)
     if "decimal" in asked and decimal is not None:
         changes["decimal"] = decimal
     point = str(changes.get("decimal", given.decimal))
