@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 
@@ -20,6 +22,9 @@ ALIKE: dict[str, Any] = {
     "NumPy numbers in a list": [np.int64(7), 3, np.int32(7), np.float64(9), 3],
     "text": ["ann", "bob", "ann", "cy", "bob"],
     "array of text": np.array(["ann", "bob", "ann", "cy", "bob"]),
+    "column of Arrow": pa.array([7, 3, 7, 9, 3]),
+    "text in pieces": pa.chunked_array([["ann", "bob"], ["ann", "cy", "bob"]]),
+    "series": pd.Series([7, 3, 7, 9, 3], dtype="Int64"),
     "array of objects": np.array(["ann", "bob", "ann", "cy", "bob"], object),
 }
 
@@ -47,17 +52,26 @@ def test_no_row_gives_no_unit() -> None:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "too few": ([1, 2], "2 identifiers but the data has 3 rows"),
-    "too many": (torch.arange(4), "4 identifiers but the data has 3 rows"),
+    "too few": ([1, 2], "fewer identifiers than the data has rows"),
+    "too many": (torch.arange(4), "more identifiers than the data has rows"),
     "NaN": ([1.0, math.nan, 2.0], "row 1 of the data has no identifier"),
     "None": (np.array(["a", "b", None], object), "row 2 of the data has no identifier"),
+    "NA": (pd.Series([1, pd.NA, 2], dtype="Int64"), "row 1 of the data has no identifier"),
+    "NA of texts": (pd.Series(["a", "b", pd.NA], dtype="string"), "row 2 of the data has no identifier"),
+    "NaT": ([1, 2, pd.NaT], "row 2 of the data has no identifier"),
+    "null": (pa.array([1, None, 2]), "row 1 of the data has no identifier"),
+    "masked": (np.ma.masked_array([1, 2, 3], [False, True, False]), "row 1 of the data has no identifier"),
+    "arrays": ([np.array([1, 2])] * 3, "row 0 is a ndarray"),
+    "frame": (pd.DataFrame({"who": [1, 2, 3]}), "got DataFrame; give one of its columns"),
+    "table": (pa.table({"who": [1, 2, 3]}), "got Table; give one of its columns"),
+    "mapping": ({"who": [1, 2, 3]}, "got dict; give one of its columns"),
     "part of a number": ([1, 2, 2.5], "row 2 is a float"),
     "truth values": ([True, False, True], "row 0 is a bool"),
     "tensors, which are equal to themselves only": (list(torch.tensor([1, 1, 2])), "row 0 is a Tensor"),
     "tuples": ([(1, 2), (1, 2), (3, 4)], "row 0 is a tuple"),
     "numbers and text": ([7, "7", 8], "mixes"),
-    "two axes": (torch.zeros(3, 1, dtype=torch.int64), r"shape \(3, 1\)"),
-    "no axis": (torch.tensor(3), r"shape \(\)"),
+    "two axes": (torch.zeros(3, 1, dtype=torch.int64), "got an array of 2 axes"),
+    "no axis": (torch.tensor(3), "got an array of 0 axes"),
     "a text": ("abc", "got str"),
     "a number": (3, "got int"),
 }

@@ -27,7 +27,7 @@ def test_an_unknown_unit_and_rows_of_an_example_are_refused() -> None:
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no identifiers": ({"units": None}, "say whose each row is with units="),
     "identifiers for examples": ({"plan": tiny_plan()}, "make the plan with unit='user'"),
-    "too few identifiers": ({"units": SHUFFLED[:-1]}, "23 identifiers but the data has 24 rows"),
+    "too few identifiers": ({"units": SHUFFLED[:-1]}, "fewer identifiers than the data has rows"),
     "more users than declared": ({"units": np.arange(24)}, "24 different identifiers, more than the 5"),
     "another public number of users": (
         {

@@ -27,9 +27,11 @@ from discreet.core.guarantee import Guarantee
 from discreet.data.private.overlap import refuse_own_rows
 from discreet.data.tables import Encoder
 from discreet.estimators.around import refuse_leaks
-from discreet.estimators.checked import plain
+from discreet.estimators.checked import attempted, column_names, plain
+from discreet.estimators.checked_settings import refuse_ill_typed
 from discreet.estimators.declared import Bounds, facts_of, numeric_facts, pairs, refuse_undeclared, schema_of
 from discreet.estimators.frame_rows import frame_rows
+from discreet.estimators.given_rows import refuse_other_columns, refuse_unreadable
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of_table
 from discreet.publication import publish
@@ -102,14 +104,14 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ranges = {"bounds": self.bounds} if self.columns is None else {}
         facts = {"epsilon": self.epsilon, "population": self.population, **ranges, **self._declared()}
         refuse_undeclared(type(self).__name__, facts)
+        refuse_ill_typed(self.get_params(deep=False))
         rows, target = self._checked(X, y)
         per_unit = None if units is None else self.rows_per_unit
         schema = schema_of(self._features(rows), self._targets(), self.population, per_unit)  # type: ignore[arg-type]
         encoder = Encoder(schema)
         recipe = self._recipe(schema)
         private = (self._inputs(encoder, rows), self._encoded(target))
-        refuse_own_rows("public_test", public_test, (X, y))
-        test = None if public_test is None else self._public(encoder, *public_test)
+        test = None if public_test is None else self._public(encoder, public_test, (X, y))
         ready = Ready(private, self._criterion(), test, units=units)
         if hasattr(self, "trained_"):
             logger.warning("this estimator is fitted again: that is a second charge, beside the first")
@@ -156,21 +158,36 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _checked(self, X: Any, y: Any) -> tuple[Rows, npt.NDArray[Any]]:
         """Rows, as finite numbers where there are `bounds`, and one target for each."""
-        outputs, y, labels = self._targets_declared(), self._in_order(y), not self._numeric
-        ways = {"y_numeric": self._numeric, "multi_output": outputs > 1}
-        if self.columns is None:
-            rows, target = plain(lambda: validate_data(self, X, y, dtype=np.float64, **ways), labels=labels, X=X, y=y)
-        else:
-            if self.bounds is not None:
-                raise InputError("give either bounds, for rows of numbers, or columns, for a frame")
+        if self.columns is not None and self.bounds is not None:
+            raise InputError("give either bounds, for rows of numbers, or columns, for a frame")
+        refuse_unreadable(X, "X", numbers=self.columns is None)
+        y = self._readable(y)
+        if self.columns is not None:
             rows = frame_rows(X, facts_of(self.columns))
             plain(lambda: validate_data(self, X, skip_check_array=True))
-            kind = np.float64 if self._numeric else None
-            target = plain(lambda: check_array(y, ensure_2d=False, dtype=kind, input_name="y"), labels=labels, y=y)
+            target = self._checked_target(y)
             plain(lambda: check_consistent_length(rows, target))
-        if outputs > 1:
             return rows, target
-        return rows, plain(lambda: column_or_1d(target, warn=True))
+        several = self._targets_declared() > 1
+        ways = {"y_numeric": self._numeric, "multi_output": several}
+        kinds = {"labels": not self._numeric, "X": X, "y": y}
+        rows, target = plain(lambda: validate_data(self, X, y, dtype=np.float64, **ways), **kinds)
+        return rows, target if several else plain(lambda: column_or_1d(target, warn=True))
+
+    def _readable(self, y: Any) -> Any:
+        """Targets in their declared order. Labels of a list keep their types: NumPy would make texts of all of them."""
+        refuse_unreadable(y, "y", numbers=self._numeric)
+        if not self._numeric and isinstance(y, list | tuple):
+            found = attempted(lambda: np.array(y, object))
+            return y if found is None else found
+        return self._in_order(y)
+
+    def _checked_target(self, y: Any) -> npt.NDArray[Any]:
+        """Targets (rows,), (rows, targets) of several, which are numbers or labels."""
+        y, kind = self._readable(y), np.float64 if self._numeric else None
+        given: dict[str, Any] = {"labels": not self._numeric, "y": y}
+        target = plain(lambda: check_array(y, ensure_2d=False, dtype=kind, input_name="y"), **given)
+        return target if self._targets_declared() > 1 else plain(lambda: column_or_1d(target, warn=True))
 
     def _targets_declared(self) -> int:
         """The number of targets of a row that are predicted; 1 for classes."""
@@ -182,7 +199,9 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> Rows:
         """New rows, like those of `fit`."""
+        refuse_unreadable(X, "X", numbers=self.columns is None)
         if self.columns is None:
+            refuse_other_columns(column_names(X), list(getattr(self, "feature_names_in_", ())))
             found: Rows = plain(lambda: validate_data(self, X, reset=False, dtype=np.float64), X=X)
             return found
         return frame_rows(X, facts_of(self.columns))
@@ -201,8 +220,13 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             rows = pa.table([pa.array(column) for column in rows.T], list(encoder.schema.features))
         return torch.from_numpy(encoder.encode(rows, targets=False, show=False).inputs)
 
-    def _public(self, encoder: Encoder, X: Any, y: Any) -> tuple[Tensor, Tensor]:
-        return self._inputs(encoder, self._rows(X)), self._encoded(np.asarray(self._in_order(y)))
+    def _public(self, encoder: Encoder, given: Any, private: tuple[Any, Any]) -> tuple[Tensor, Tensor]:
+        if not (isinstance(given, tuple | list) and len(given) == 2):
+            raise InputError(f"public_test must be a pair (rows, targets), got {type(given).__name__}")
+        refuse_own_rows("public_test", tuple(given), private)
+        rows, target = self._rows(given[0]), self._checked_target(given[1])
+        plain(lambda: check_consistent_length(rows, target))
+        return self._inputs(encoder, rows), self._encoded(target)
 
     def _recipe(self, schema: Any) -> Recipe:
         facts = table_recipe(

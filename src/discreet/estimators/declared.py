@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import numbers
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError
+from discreet.data.private.groups import is_missing
 from discreet.data.tables import Schema
 from discreet.estimators.checked import column_names
 from discreet.plan.pydantic_base import validate
@@ -50,14 +52,15 @@ def pairs(bounds: Bounds, columns: Sequence[str]) -> Array:
         if unknown or missing:
             names = ", ".join(map(repr, (unknown or missing)[:5]))
             raise InputError(
-                f"bounds names {names}, which the rows do not have"
+                f"bounds names {names}, which the rows do not have; theirs are {', '.join(map(repr, columns[:5]))}"
+                f"{', ...' if len(columns) > 5 else ''}"
                 if unknown
                 else f"bounds lacks the columns {names}; declare (low, high) for each"
             )
         bounds = [bounds[name] for name in columns]
     try:
         found = np.asarray(bounds, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"bounds must be numbers: {HOW['bounds']}") from None
     if found.shape == (2,):
         found = np.broadcast_to(found, (len(columns), 2))
@@ -103,21 +106,24 @@ def in_order(target: Any, bounds: Any) -> Any:
 def _several(bounds: Any) -> bool:
     try:
         return np.ndim(np.asarray(bounds, np.float64)) == 2
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
 
 
 def _range(given: Any, what: str, how: str) -> tuple[float, float]:
     try:
+        if isinstance(given, str | bytes | set | frozenset):
+            raise TypeError
         low, high = (float(end) for end in given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{what} must be a pair of numbers: {how}") from None
     return low, high
 
 
 def labels(classes: Any) -> npt.NDArray[Any]:
     """The declared labels, sorted, without repetitions; at least two, of one kind (see `alike`)."""
-    given = list(classes) if isinstance(classes, set | frozenset) else classes
+    given = classes.to_pylist() if hasattr(classes, "to_pylist") else classes
+    given = list(given) if isinstance(given, set | frozenset) else given
     one_type = InputError("classes must be labels of one type: all text, or all numbers")
     try:
         found = np.unique(np.asarray(given))
@@ -125,8 +131,13 @@ def labels(classes: Any) -> npt.NDArray[Any]:
         raise one_type from None
     if found.ndim != 1 or len(found) < 2:
         raise InputError(f"classes must list at least two labels, for example {HOW['classes']}")
-    if len({_kind(label) for label in given}) > 1:
+    kinds = {_kind(label) for label in given}
+    if len(kinds) > 1:
         raise one_type
+    if kinds == {"numbers"} and (found.dtype.kind not in "biuf" or (found % 1 != 0).any()):
+        raise InputError("classes are whole numbers that fit 64 bits, or texts; write others as texts")
+    if not kinds <= {*_IS}:
+        raise InputError(f"classes must be texts or numbers, got labels of the type {kinds.pop()}")
     return found
 
 
@@ -139,8 +150,10 @@ def alike(target: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[An
     found = target.tolist()
     for row, label in enumerate(found if target.dtype == object else found[:1]):
         kind = _kind(label)
+        if is_missing(label):
+            raise InputError(f"the label of row {row}, counted from 0, is missing; leave the row out")
         if kind not in _IS:
-            raise InputError(f"the label of row {row}, counted from 0, is missing, or no text and no number")
+            raise InputError(f"the label of row {row}, counted from 0, is no text and no number; write it as a text")
         if kind != wanted:
             raise InputError(
                 f"the label of row {row}, counted from 0, is {_IS[kind]}, and the declared classes are {wanted}; write "
@@ -161,8 +174,8 @@ def _kind(label: object) -> str:
 
 
 def facts_of(columns: Any) -> dict[str, Any]:
-    """The declared `columns` as those of a schema: a pair of numbers is a range, a list of texts are categories, and a
-    mapping is a column as it stands in a schema.
+    """The declared `columns` as those of a schema: a pair of numbers or days is a range, a list of texts are
+    categories, and a mapping is a column as it stands in a schema.
 
     `InputError` for what needs the whole table: rows that are left out, ranges and categories that are bought, images
     and free text.
@@ -171,13 +184,7 @@ def facts_of(columns: Any) -> dict[str, Any]:
         raise InputError(f"columns must be a mapping: {HOW['columns']}")
     found = {}
     for name, given in columns.items():
-        if isinstance(given, Mapping):
-            facts = dict(given)
-        elif given and not isinstance(given, str) and all(isinstance(one, str) for one in given):
-            facts = {"type": "category", "categories": list(given)}
-        else:
-            low, high = _range(given, f"the range of {name!r} in columns", HOW["columns"])
-            facts = {"type": "number", "low": low, "high": high}
+        facts = dict(given) if isinstance(given, Mapping) else _short_facts(str(name), given)
         if facts.get("type") in ("image", "text") or "buy" in facts or "drop" in facts.values():
             raise InputError(
                 f"columns: {name!r} asks for images or free text, drops rows, or buys its range or categories; that "
@@ -185,6 +192,38 @@ def facts_of(columns: Any) -> dict[str, Any]:
             )
         found[str(name)] = facts
     return found
+
+
+def _short_facts(name: str, given: Any) -> dict[str, Any]:
+    """A column that is declared by a pair of numbers or days, or a list of texts."""
+    how = f"the range of {name!r} in columns", HOW["columns"]
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        return _numbers_between(given, *how)
+    items = [one.astype("M8[D]").item() if isinstance(one, np.datetime64) else one for one in given]
+    if items and all(isinstance(one, str) for one in items):
+        if len(items) == 2 and all(_is_day(one) for one in items):
+            low, high = items
+            raise InputError(
+                f"columns: {name!r} lists two days as texts; a range of days is {{'type': 'date', 'low': {low!r}, "
+                f"'high': {high!r}}}, and a list of texts {{'type': 'category', 'categories': [...]}}"
+            )
+        return {"type": "category", "categories": [str(one) for one in items]}
+    if len(items) == 2 and all(isinstance(one, datetime.date) for one in items):
+        low, high = (one.date() if isinstance(one, datetime.datetime) else one for one in items)
+        return {"type": "date", "low": low, "high": high}
+    return _numbers_between(given if isinstance(given, set | frozenset) else items, *how)
+
+
+def _numbers_between(given: Any, what: str, how: str) -> dict[str, Any]:
+    low, high = _range(given, what, how)
+    return {"type": "number", "low": low, "high": high}
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return bool(datetime.date.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 def numeric_facts(columns: Sequence[str], ranges: Array) -> dict[str, Any]:

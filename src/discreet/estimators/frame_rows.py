@@ -12,7 +12,7 @@ from discreet.estimators.checked import attempted
 
 
 def frame_rows(frame: Any, columns: Mapping[str, Any]) -> pa.Table:
-    """The `columns` of a frame of pandas or polars, or of a table of Arrow, in their order.
+    """The `columns` of a frame of pandas or polars, or of a table of Arrow, in their order. Names are different.
 
     `InputError` for anything else, for a column that is missing or not declared, and for one with values of several
     types. Which values fit is checked where they are encoded.
@@ -28,9 +28,6 @@ def frame_rows(frame: Any, columns: Mapping[str, Any]) -> pa.Table:
             f"the rows have a column {more[0]!r}, which columns does not declare; declare it, or say "
             f"{more[0]!r}: {{'type': 'ignore'}}"
         )
-    twice = [name for name in given if given.count(name) > 1]
-    if twice:
-        raise InputError(f"two columns are called {twice[0]!r}; rename one")
     if not table.num_rows:
         raise InputError("the frame has no rows")
     for name in wanted:
@@ -40,7 +37,7 @@ def frame_rows(frame: Any, columns: Mapping[str, Any]) -> pa.Table:
 
 def _table(frame: Any) -> pa.Table:
     if hasattr(frame, "iloc") and hasattr(frame, "columns"):
-        return pa.table({str(name): _column(frame[name], str(name)) for name in _once(frame.columns)})
+        return pa.table({str(name): _column(frame[name], str(name)) for name in frame.columns})
     if not hasattr(frame, "__arrow_c_stream__"):
         raise InputError(
             "with columns declared, rows are a frame of pandas or polars or a table of Arrow, got "
@@ -66,15 +63,9 @@ def _sound(values: pa.ChunkedArray) -> bool:
     return attempted(lambda: (values.validate(full=True),)) is not None
 
 
-def _once(names: Any) -> list[Any]:
-    found = list(names)
-    twice = [name for name in found if found.count(name) > 1]
-    if twice:
-        raise InputError(f"two columns are called {twice[0]!r}; rename one")
-    return found
-
-
 def _column(values: Any, name: str) -> pa.Array:
+    if hasattr(values, "sparse"):
+        values = values.sparse.to_dense()
     found = attempted(lambda: pa.Array.from_pandas(values))
     if found is None:
         raise InputError(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from torch import Tensor
@@ -54,31 +55,43 @@ def identifiers_of(identifiers: object, rows: int) -> list[int | str]:
     """The identifiers of `rows` rows as Python values; errors as in `group`."""
     values = _values(identifiers)
     if len(values) != rows:
-        raise InputError(f"units has {len(values)} identifiers but the data has {rows} rows; give one for each row")
+        which = "fewer" if len(values) < rows else "more"  # how many rows there are is private
+        raise InputError(f"units has {which} identifiers than the data has rows; give one for each row")
     if len({type(value) for value in values}) > 1:
         raise InputError("units mixes whole numbers and text, so that 7 and '7' would be two persons; use one of them")
     return values
 
 
+def is_missing(value: object) -> bool:
+    """Whether a cell is empty: None, or unequal to itself as NaN is, or pandas' NA, for which that is unknown."""
+    same: object = value is not None and value == value
+    return not same if isinstance(same, bool | np.bool_) else type(same).__name__ == "NAType"
+
+
 def _values(identifiers: object) -> list[int | str]:
     if isinstance(identifiers, Tensor):
         identifiers = identifiers.detach().cpu().numpy()
-    if isinstance(identifiers, str) or not isinstance(identifiers, Iterable):
-        raise InputError(f"units must be one identifier for each row, got {type(identifiers).__name__}")
-    array = identifiers if isinstance(identifiers, np.ndarray) else None
-    if array is not None and array.ndim != 1:
-        raise InputError(f"units must be one identifier for each row, got an array of shape {array.shape}")
-    if array is not None and array.dtype.kind in "iuU":
-        plain: list[int | str] = array.tolist()
-        return plain
-    return [_identifier(value, row) for row, value in enumerate(identifiers if array is None else array.tolist())]
+    table = hasattr(identifiers, "columns") or hasattr(identifiers, "column_names")
+    if table or isinstance(identifiers, str | Mapping) or not isinstance(identifiers, Iterable):
+        way = "; give one of its columns" if table or isinstance(identifiers, Mapping) else ""
+        raise InputError(f"units must be one identifier for each row, got {type(identifiers).__name__}{way}")
+    values: Iterable[object] = identifiers
+    if isinstance(identifiers, np.ndarray):
+        if identifiers.ndim != 1:
+            raise InputError(f"units must be one identifier for each row, got an array of {identifiers.ndim} axes")
+        values = identifiers.tolist()
+        if identifiers.dtype.kind in "iuU" and not np.ma.is_masked(identifiers):
+            return cast("list[int | str]", values)
+    elif hasattr(identifiers, "to_pylist"):  # of Arrow
+        values = identifiers.to_pylist()
+    return [_identifier(value, row) for row, value in enumerate(values)]
 
 
 def _identifier(value: object, row: int) -> int | str:
     """The identifier as a Python value; two are equal exactly if the identifiers are."""
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None or value != value:
+    if is_missing(value):
         raise InputError(f"row {row} of the data has no identifier; say whose it is, or remove the row")
     if isinstance(value, float) and value.is_integer():
         return int(value)
