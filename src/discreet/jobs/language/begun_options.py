@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter
 
 from discreet.certificate.canonical import strict_json
 from discreet.certificate.described import About
@@ -73,7 +75,7 @@ class Said:
 
         facts = {one.name: begun[f"--{one.name}"] for one in fields(LanguageFacts)}
         wide = WideFacts(text=begun["--text"], classes=begun["--classes"])
-        return cls(
+        found = cls(
             path("file"),
             LanguageFacts(**facts | {"model": path("--model")}),
             TableFacts(target=begun["--target"], unit=begun["--unit"], test=path("--test"), wide=wide),
@@ -82,6 +84,11 @@ class Said:
             path("--out"),
             About(title=begun["--title"], note=begun["--note"]),
         )
+        # a damaged file may have any value in any place
+        for part in (found.facts, found.table, found.table.wide, found.budget, found.settings):
+            for name, kind in get_type_hints(type(part)).items():
+                TypeAdapter(kind).validate_python(getattr(part, name), strict=True)
+        return found
 
 
 def is_begun(folder: Path) -> bool:
