@@ -135,7 +135,9 @@ def labels(classes: Any) -> npt.NDArray[Any]:
     if len(kinds) > 1:
         raise one_type
     if kinds == {"numbers"} and (found.dtype.kind not in "biuf" or (found % 1 != 0).any()):
-        raise InputError("classes are whole numbers that fit 64 bits, or texts; write others as texts")
+        raise InputError(
+            "classes are whole numbers that fit 64 bits, or texts, and not continuous; write others as texts"
+        )
     if not kinds <= {*_IS}:
         raise InputError(f"classes must be texts or numbers, got labels of the type {kinds.pop()}")
     return found

@@ -21,10 +21,12 @@ def refuse_unreadable(given: Any, name: str, *, numbers: bool) -> None:
     choice.
     """
     if given is None:
-        raise InputError(f"{name} is None; give rows" if name == "X" else "fit requires y to be passed, but it is None")
+        raise InputError(
+            f"{name} is None; give rows" if name == "X" else "fit requires y to be passed, but the target y is None"
+        )
     if hasattr(given, "collect") and hasattr(given, "collect_schema"):
         raise InputError(f"{name} is a lazy frame, whose rows are not there yet; give {name}.collect()")
-    if isinstance(given, Mapping):
+    if isinstance(given, Mapping) and not hasattr(given, "shape"):  # sparse matrices may be dictionaries
         raise InputError(f"{name} is a {type(given).__name__}; give a frame, for example pandas.DataFrame({name})")
     if name == "X" and hasattr(given, "to_frame"):
         raise InputError("X is a series, which is one column or one row; give a frame, for example X.to_frame()")
