@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.clipping.vectorise import vectorised_call
@@ -73,21 +73,34 @@ def _losses(criterion: Criterion, output: Any, targets: Tensor, *, each: bool) -
         known = _of_torch_nn(criterion, output, targets, each=each)
         if known is not None:
             return known
+    _refuse_other_parts(output)
 
     def one(part: Any, target: Tensor) -> Tensor:
-        return criterion(tree_map(lambda leaf: leaf.unsqueeze(0), part), target.unsqueeze(0)).sum()
+        return criterion(tree_map_only(Tensor, lambda leaf: leaf.unsqueeze(0), part), target.unsqueeze(0)).sum()
 
     def alone(i: int) -> Tensor:
-        found = _by_itself(one, tree_map(lambda leaf: leaf[i].clone(), output), targets[i].clone())
+        found = _by_itself(one, tree_map_only(Tensor, lambda leaf: leaf[i].clone(), output), targets[i].clone())
         if (look := after_each.get()) is not None:
             look()
         return found
 
+    axes = tree_map(lambda leaf: 0 if isinstance(leaf, Tensor) else None, output)
     try:
-        losses: Tensor = vectorised_call(one, (0, 0), output, targets.clone())  # the loss may write to its target
+        losses: Tensor = vectorised_call(one, (axes, 0), output, targets.clone())  # the loss may write to its target
     except (RuntimeError, ValueError):  # not every function can be vectorised, but all can be called one by one
         losses = torch.stack([alone(i) for i in range(len(targets))])
     return losses
+
+
+def _refuse_other_parts(output: Any) -> None:
+    """Refuse what cannot be parted into examples: a number may come from all of them, and so may what an object has."""
+    for leaf in tree_leaves(output):
+        if leaf is not None and not isinstance(leaf, Tensor):
+            raise UnsupportedModel(
+                f"the model returns an object of type {type(leaf).__name__}, of which nobody can tell what belongs to "
+                "which row; return tensors with the rows along axis 0, alone or in a tuple, a list or a dictionary, or "
+                "use engine='vmap'"
+            )
 
 
 def _by_itself(loss: Callable[[Any, Tensor], Tensor], part: Any, target: Tensor) -> Tensor:
@@ -95,7 +108,8 @@ def _by_itself(loss: Callable[[Any, Tensor], Tensor], part: Any, target: Tensor)
     the model made of all examples. The result has the loss's value and gradient, and none of its graph."""
     leaves = [leaf for leaf in tree_leaves(part) if isinstance(leaf, Tensor) and leaf.requires_grad]
     given = {id(leaf): leaf.detach().requires_grad_() for leaf in leaves}
-    value = loss(tree_map(lambda leaf: given.get(id(leaf), leaf), part), target)
+    copies = {place: one.clone() for place, one in given.items()}  # to which a loss may write
+    value = loss(tree_map(lambda leaf: copies.get(id(leaf), leaf), part), target)
     if not (leaves and value.requires_grad):  # a model that returns other objects is refused where rows may mix
         return value
     found = torch.autograd.grad(value, [*given.values()], allow_unused=True)
@@ -110,6 +124,8 @@ def _by_itself(loss: Callable[[Any, Tensor], Tensor], part: Any, target: Tensor)
 def _of_torch_nn(criterion: Criterion, output: Tensor, targets: Tensor, *, each: bool) -> Tensor | None:
     """The losses of the examples, or their sum, for known losses of torch.nn; None for others."""
     kind = type(criterion)
+    if kind is not ValuedCrossEntropy and not is_of_torch(criterion):  # a hook of a loss, or a `forward` put into it
+        return None
     if kind in (nn.CrossEntropyLoss, nn.NLLLoss, ValuedCrossEntropy):
         return _of_classes(criterion, output, targets, each=each)
     if output.shape != targets.shape or output.dtype != targets.dtype:

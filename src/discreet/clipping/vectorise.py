@@ -26,7 +26,7 @@ def own_rule() -> str | None:
     return next((str(one) for one in operators if not one._init_fn.__module__.startswith("torch.")), None)
 
 
-def vectorised_call(function: Callable[..., Any], in_dims: tuple[int | None, ...], *args: Any) -> Any:
+def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *args: Any) -> Any:
     """Call `function` for all examples at once; random numbers differ between examples. Errors are those of vmap.
 
     `RuntimeError` if a vmap rule exists that is not torch's: nobody has proved that it keeps examples apart.

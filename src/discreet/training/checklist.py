@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from discreet.certificate.declared_canaries import DeclaredCanaries
-from discreet.clipping import Criterion, private_parameters
+from discreet.clipping import ENGINES, Criterion, private_parameters
 from discreet.clipping.digests import combined_digest, hidden_digests, state_digests
 from discreet.clipping.geometry import Geometry
 from discreet.clipping.separation.copies import copied
@@ -24,7 +24,7 @@ from discreet.training.front_end import FrontEnd, front_end
 from discreet.training.preflight.data_check import check_public, try_every_row
 from discreet.training.preflight.engine_check import Preflight, try_engines
 from discreet.training.preflight.engine_options import EngineOptions
-from discreet.training.preflight.losses.loss_alone import refuse_lost_weights
+from discreet.training.preflight.losses.lost_weights import refuse_lost_weights
 from discreet.training.preflight.model_check import admit, check_arguments
 from discreet.training.preflight.noise_check import noise_named, with_noise
 from discreet.training.preflight.plan_check import (
@@ -98,8 +98,9 @@ def checked(
     beside = PublicSource.made(public.beside, copy)
 
     classes = _classes(model, criterion, data, declared)
-    refuse_lost_weights(model, criterion, random_rows(model, data, classes))
     engine = engine_for(plan, engine)
+    apart = engine.name in ENGINES and ENGINES[engine.name].runs == "rows"
+    refuse_lost_weights(model, criterion, random_rows(model, data, classes), apart=apart)
     front = front_end(engine, copy, data, plan)
     inputs, behind = data, front.behind(copy.model)
     data = front.of_private(copy, inputs)

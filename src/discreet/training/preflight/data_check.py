@@ -15,6 +15,7 @@ from discreet.data import PrivateData, as_private, check_rows
 from discreet.data.private.overlap import refuse_own_rows
 from discreet.data.private.several_inputs import for_model
 from discreet.training.augmented_views import transformed
+from discreet.training.preflight.losses.loss_alone import CANNOT, FAILS_ALONE, LOOK_FOR, named
 from discreet.training.public.evaluation import rows_at_once
 from discreet.training.public.public_copy import PublicCopy
 
@@ -36,6 +37,8 @@ def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> 
         for start in range(0, data.rows, size):
             rows = np.arange(start, min(start + size, data.rows))
             classes = _try_rows(model, criterion, data, rows, device)
+        if min(size, data.rows) > 1:
+            _try_alone(model, criterion, data, device)
     return classes
 
 
@@ -67,6 +70,14 @@ def try_row(model: nn.Module, criterion: Criterion, public: PrivateData) -> None
     device = next(iter(private_parameters(model).values())).device
     with torch.no_grad(), torch.random.fork_rng(), evaluation_mode(model):
         _try_rows(model, criterion, public, np.arange(1), device)
+
+
+def _try_alone(model: nn.Module, criterion: Criterion, data: PrivateData, device: torch.device) -> None:
+    """Run model and criterion on one row, after batches: what fails on each row would leave a run nothing but noise."""
+    try:
+        _try_rows(model, criterion, data, np.arange(1), device)
+    except InputError as error:
+        raise InputError(f"{FAILS_ALONE}: {error}; {LOOK_FOR}") from error
 
 
 def _rows_at_once(model: nn.Module, data: PrivateData, device: torch.device) -> int:
@@ -105,14 +116,19 @@ def _try_rows(
     classes = int(output.shape[1]) if named_by_index and output.dim() > 1 else None
     check_rows(inputs, targets, int(rows[0]), classes)
     try:
-        criterion(output, targets.to(device))
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        loss = criterion(output, targets.to(device))
+    except CANNOT as error:
         kind = f"; targets are {targets.dtype} of shape {tuple(targets.shape[1:])} for a row"
         if isinstance(output, Tensor):
             kind += f", and outputs {output.dtype} of shape {tuple(output.shape[1:])}"
         else:
             kind += f", and the model returns a {type(output).__name__}, which the loss gets as it is"
         raise InputError(f"{where}: the loss cannot take these targets: {_first_line(error)}{kind}") from error
+    if not isinstance(loss, Tensor):
+        raise InputError(
+            f"{named(criterion)} returns an object of type {type(loss).__name__}; it must return a tensor, the loss "
+            "alone (without .item(), and nothing beside it)"
+        )
     return classes
 
 

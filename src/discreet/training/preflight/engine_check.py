@@ -44,7 +44,7 @@ from discreet.training.preflight.engine_timing import (
     seconds,
 )
 from discreet.training.preflight.float_slack import SIZES, TooMuchRounding, float_slack, unmeasured_reach
-from discreet.training.preflight.losses.loss_alone import livelier
+from discreet.training.preflight.losses.loss_alone import CANNOT, livelier
 from discreet.training.preflight.losses.loss_check import check_loss
 from discreet.training.preflight.random_rows import UNITS, Examples, random_rows
 from discreet.training.preflight.watching import BATCHED, Pristine, watched
@@ -137,7 +137,7 @@ def _compared(
         with as_it_was(model):
             try:
                 stage = Comparison(options, model, criterion, examples, clips)
-            except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            except CANNOT as error:
                 return _unchecked(options, model, error)
             return _chosen(stage, options.physical_batch) if name == AUTO else _checked(stage, name)
 

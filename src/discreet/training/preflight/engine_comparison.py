@@ -20,6 +20,7 @@ from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.program import Template
 from discreet.core.errors import UnsupportedModel
 from discreet.training.preflight.engine_options import EngineOptions
+from discreet.training.preflight.losses.loss_alone import CANNOT
 from discreet.training.preflight.model_check import refuse_mixing_backward, refuse_mixing_inside
 from discreet.training.preflight.random_rows import UNITS, Examples
 from discreet.training.preflight.tried_clips import Lengths, tried
@@ -34,9 +35,6 @@ _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3, torch.float16: 0.05, tor
 
 _GRADIENT_MEMORY, _KEPT_MEMORY = 2**28, 2**29
 """Bytes for per-example gradients in double precision: for those looked at together, and for all, if they are kept."""
-
-_CANNOT = (RuntimeError, ValueError, IndexError, TypeError)
-"""Exceptions of models and losses that cannot be tried on random rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,8 @@ class Comparison:
     """A model with random examples and several clips, on which engines are compared with the reference.
 
     `clips`: clips of the plan's rule that do clip random gradients (see `tried_clips`). `draws`: the model draws random
-    numbers. If so, it is put into evaluation mode; `fixed` says whether it then draws none.
+    numbers. If so, it is put into evaluation mode; `fixed` says whether it then draws none. `vanishing`: no example has
+    a gradient, so that nothing can be measured.
     """
 
     def __init__(
@@ -104,6 +103,7 @@ class Comparison:
             if keep:
                 self._kept.append(block)
         self.clips = tried(self._given, found)
+        self.vanishing = not any(one.joint(one.squares) > 0 for one in found[0])
         return changed
 
     @cached_property
@@ -118,7 +118,7 @@ class Comparison:
             refuse_mixing_inside(self.model, self.examples.inputs)
         except UnsupportedModel as error:
             return error
-        except _CANNOT as error:
+        except CANNOT as error:
             return UnsupportedModel(f"the modules cannot be tried on batches of random rows: {_line(error)}")
         return None
 
@@ -131,7 +131,7 @@ class Comparison:
                 self._proved = tuple(proved(self.options, pristine))
             except UnsupportedModel as error:
                 self._proved = error
-            except _CANNOT as error:
+            except CANNOT as error:
                 self._proved = UnsupportedModel(f"batches of random rows cannot be followed: {_line(error)}")
         if isinstance(self._proved, UnsupportedModel):
             raise self._proved
@@ -143,7 +143,7 @@ class Comparison:
             refuse_mixing_backward(self.model, self.criterion, self.examples.inputs, self.examples.targets)
         except UnsupportedModel:
             raise
-        except _CANNOT as error:
+        except CANNOT as error:
             raise UnsupportedModel(f"the backward pass cannot be tried on random data: {_line(error)}") from error
 
     @cached_property
@@ -157,7 +157,9 @@ class Comparison:
         given = self.model, self.criterion, examples.inputs, examples.targets, clip, examples.units
         try:
             return {**self.options.engine(name).clipped_sum(*given)}
-        except (RuntimeError, TypeError) as error:
+        except UnsupportedModel:
+            raise
+        except CANNOT as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise UnsupportedModel(f"the engine {name!r} cannot run this model: {reason}") from error
 

@@ -59,6 +59,11 @@ class FloatSlack:
 
 def float_slack(stage: Comparison, name: str, distance: float) -> FloatSlack:
     """Measure the slack of the engine called `name`. `distance`: that on uniform rows, the first kind."""
+    if stage.vanishing:
+        raise TooMuchRounding(
+            "no random row has a gradient in this model and loss, so rounding cannot be measured; engine='exact' needs "
+            "no measurement"
+        )
     examples, reach = stage.examples, 1.0
     if is_whole(examples.inputs):
         distance = max(distance, _on_other_rows(stage, name, lambda: natural_tokens(examples)) or 0.0)

@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from discreet.clipping import Criterion, modes_kept, private_parameters, training_mode
+from discreet.clipping import Criterion, private_parameters
+from discreet.clipping.losses import is_of_torch
 from discreet.clipping.seeding import seed_torch
-from discreet.clipping.separation.copies import copied
 from discreet.core.errors import UnsupportedModel
-from discreet.training.preflight.random_rows import Examples
+from discreet.training.preflight.random_rows import UNITS, Examples
 
 TRIED = 3
 
@@ -32,8 +32,11 @@ _NOTHING, _OTHER = 1e-3, 1e-2
 """A gradient is nothing beside one so many times longer; another direction begins at this distance, relative to it. Of
 losses that do not compare rows, the gradient of three rows is at most three times the longest of theirs."""
 
-CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError)
+CANNOT = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError, AttributeError)
 """Exceptions of models and losses on rows that they cannot take."""
+
+FAILS_ALONE = "a row alone fails where a batch does not, and each row is taken alone"
+LOOK_FOR = "look for a squeeze() without a dimension, or statistics over the batch, in the model and the loss"
 
 _log = logging.getLogger("discreet")
 
@@ -42,7 +45,7 @@ def gradients(model: nn.Module, criterion: Criterion, rows: Tensor, targets: Ten
     """The loss of an example, or of several as one batch, and its gradients."""
     seed_torch(0)
     with torch.enable_grad():
-        return _of_weights(model, criterion(model(rows.clone()), targets.clone()).sum())
+        return of_weights(model, criterion(model(rows.clone()), targets.clone()).sum())
 
 
 def livelier(model: nn.Module, criterion: Criterion, examples: Examples) -> Examples:
@@ -52,41 +55,60 @@ def livelier(model: nn.Module, criterion: Criterion, examples: Examples) -> Exam
     """
     if not examples.targets.is_floating_point():
         return examples
-    signs = torch.where(examples.targets < 0.5, -1.0, 1.0).to(examples.targets)
-    for targets in (examples.targets, (2.9 * examples.targets).floor(), signs):
-        tried = replace(examples, targets=targets)
+    for tried in _kinds(examples):
         try:
-            if any(_length(_alone(model, criterion, tried, i)) > 0 for i in range(TRIED)):
+            if any(length(_alone(model, criterion, tried, i)) > 0 for i in range(TRIED)):
                 return tried
         except CANNOT:
             continue
     return examples
 
 
-def refuse_lost_weights(model: nn.Module, criterion: Criterion, examples: Examples) -> None:
-    """Refuse a loss that uses weights of `model` beside its output: private rows go through a copy, whose weights are
-    others."""
-    seen, loss = copied(model, criterion, own=True)
-    with modes_kept(seen), torch.random.fork_rng():
-        training_mode(seen)
-        try:
-            if not _uses_weights(model, seen, loss, examples):
-                return
-        except CANNOT:
-            return
+def refuse_failing_alone(model: nn.Module, criterion: Criterion, examples: Examples, error: Exception) -> None:
+    """Refuse a model or loss that fails on a row alone with `error`, and takes several rows: each would add nothing."""
+    try:
+        gradients(model, criterion, examples.inputs[:TRIED], examples.targets[:TRIED])
+    except CANNOT:
+        return  # random rows are not what they take
+    said = (str(error).splitlines() or [type(error).__name__])[0]
+    raise UnsupportedModel(f"{FAILS_ALONE}: {said}; {LOOK_FOR}")
+
+
+def refuse_without_gradient(model: nn.Module, criterion: Criterion, examples: Examples) -> None:
+    """Refuse a loss that autograd can follow to the weights for none of the examples, whatever their targets: a run
+    would be paid for and add noise to zeros."""
+    tried, outputs = False, False
+    for kind in _kinds(examples):
+        for i in range(len(examples.inputs)):
+            try:
+                if len(_alone(model, criterion, kind, i)) > 1:
+                    return
+                tried, outputs = True, outputs or _requires(model, kind.inputs[i : i + 1])
+            except CANNOT:
+                break
+    if not tried:
+        return
+    what = named(criterion) if outputs else "what the model returns"
     raise UnsupportedModel(
-        f"{named(criterion)} uses weights of the model beside its output, and no gradient would come of it: an L2 "
-        "penalty is the optimizer's weight_decay; what else the loss needs, `forward` returns, one entry for each row"
+        f"no gradient comes of {what}: autograd cannot follow it to a trained weight; leave out .detach(), .item(), "
+        "NumPy, torch.no_grad and argmax (a row without a loss may return output.sum() * 0)"
     )
 
 
-def _uses_weights(model: nn.Module, seen: nn.Module, criterion: Criterion, examples: Examples) -> bool:
-    """Whether weights of `model` have a gradient, given what its copy `seen` returned."""
-    seed_torch(0)
-    with torch.no_grad():
-        output = seen(examples.inputs[:1].clone())
+def _kinds(examples: Examples) -> list[Examples]:
+    """The examples with their targets, and where these are real numbers with others: from 0 to 2, and signs."""
+    drawn = examples.targets
+    if not drawn.is_floating_point():
+        return [examples]
+    signs = torch.where(drawn < 0.5, -1.0, 1.0).to(drawn)
+    return [examples, *(replace(examples, targets=one) for one in ((2.9 * drawn).floor(), signs))]
+
+
+def _requires(model: nn.Module, rows: Tensor) -> bool:
+    """Whether anything that the model returns has a gradient."""
     with torch.enable_grad():
-        return _length(_of_weights(model, criterion(output, examples.targets[:1].clone()).sum())) > 0
+        leaves = tree_leaves(model(rows.clone()))
+    return any(not isinstance(leaf, Tensor) or leaf.requires_grad for leaf in leaves)
 
 
 def named(criterion: Criterion) -> str:
@@ -111,6 +133,13 @@ def check_alone(model: nn.Module, criterion: Criterion, examples: Examples) -> N
             "own weight; take reduction='sum', with weights of at most 1, as larger ones meet the clip norm",
             described,
         )
+    elif _tried(_weighs, model, criterion, examples):
+        _log.warning(
+            "in %s how much a row counts depends on the others of its batch, as with class weights under a mean over "
+            "them, or a root of a mean; here each row is taken alone, where such weights cancel: divide by a constant "
+            "(reduction='sum', with weights of at most 1, as larger ones meet the clip norm)",
+            described,
+        )
     elif _tried(_mixes, model, criterion, examples):
         _log.warning(
             "%s of a batch is not made of the losses of its rows: it compares, ranks or pools them; here each row is "
@@ -132,8 +161,9 @@ def _only_compares(model: nn.Module, criterion: Criterion, examples: Examples) -
     """Whether rows have a gradient as a batch, and next to none alone."""
     paired = replace(examples, targets=examples.targets[:TRIED][_PAIRED])
     for tried in (examples, paired):
-        alone = max(_length(_alone(model, criterion, tried, i)) for i in range(TRIED))
-        together = _length(gradients(model, criterion, tried.inputs[:TRIED], tried.targets[:TRIED]))
+        lengths = [length(_alone(model, criterion, tried, i)) for i in range(TRIED)]
+        together = length(gradients(model, criterion, tried.inputs[:TRIED], tried.targets[:TRIED]))
+        alone = max(lengths) if any(map(math.isfinite, lengths)) else 0.0  # the variance of one row is NaN
         if not alone <= _NOTHING * together:
             return False
         if 0 < together < torch.inf:
@@ -151,57 +181,90 @@ def _weights_cancel(criterion: Criterion, model: nn.Module, examples: Examples) 
 
 def _mixes(model: nn.Module, criterion: Criterion, examples: Examples) -> bool:
     """Whether in a batch a row's output has a gradient of another direction than alone."""
+    for targets in (examples.targets[:TRIED], examples.targets[:TRIED][_PAIRED]):
+        pairs = _both_ways(model, criterion, examples.inputs[:TRIED], targets)
+        if any(_directed_otherwise(*pair) for row in pairs for pair in row):
+            return True
+    return False
+
+
+def _weighs(model: nn.Module, criterion: Criterion, examples: Examples) -> bool:
+    """Whether in a batch gradients of rows' outputs have the direction that they have alone, and not one factor.
+
+    Not for targets of several whole numbers: of tokens there are as many as a row has, and a mean over them is known.
+    """
+    targets = examples.targets[:UNITS]
+    if not targets.is_floating_point() and targets.dim() > 1:
+        return False
+    factors = []
+    for row in _both_ways(model, criterion, examples.inputs[:UNITS], targets):
+        part, one = (torch.cat([leaf.flatten() for leaf in leaves]) for leaves in zip(*row, strict=True))
+        if _directed_otherwise(part, one):
+            return False
+        if float(one.norm()) > 0 and part.isfinite().all():
+            factors.append(_factor(part, one))
+    return bool(factors) and min(factors) > 0 and max(factors) > (1 + _OTHER) * min(factors)
+
+
+def _both_ways(
+    model: nn.Module, criterion: Criterion, rows: Tensor, targets: Tensor
+) -> list[list[tuple[Tensor, Tensor]]]:
+    """For each row, the gradients of all that the model returns for it: in the batch, and alone. Without rows if the
+    model returns something else, or if the loss draws random numbers."""
     seed_torch(0)
     with torch.no_grad():
-        rows = [tree_flatten(model(examples.inputs[i : i + 1].clone())) for i in range(TRIED)]
-    if not all(isinstance(leaf, Tensor) and leaf.dim() and len(leaf) == 1 for leaves, _ in rows for leaf in leaves):
-        return False
-    whole = [torch.cat(parts) for parts in zip(*(leaves for leaves, _ in rows), strict=True)]
-    return any(
-        _turned(criterion, whole, rows[0][1], targets)
-        for targets in (examples.targets[:TRIED], examples.targets[:TRIED][_PAIRED])
-    )
+        each = [tree_flatten(model(rows[i : i + 1].clone())) for i in range(len(rows))]
+    if not all(isinstance(leaf, Tensor) and leaf.dim() and len(leaf) == 1 for leaves, _ in each for leaf in leaves):
+        return []
+    whole, shape = [torch.cat(parts) for parts in zip(*(leaves for leaves, _ in each), strict=True)], each[0][1]
+    if is_of_torch(criterion) and whole[0].shape != targets.shape and whole[0].numel() == targets.numel():
+        return []  # a batch would be broadcast to all pairs, of which torch warns; a row alone is as it is meant
+    together = _of_outputs(criterion, whole, shape, targets)
+    if not all(map(torch.equal, together, _of_outputs(criterion, whole, shape, targets, seed=1))):
+        return []
+
+    def pairs(i: int) -> list[tuple[Tensor, Tensor]]:
+        alone = _of_outputs(criterion, [leaf[i : i + 1] for leaf in whole], shape, targets[i : i + 1])
+        return [(part[i : i + 1].double(), one.double()) for part, one in zip(together, alone, strict=False)]
+
+    return [found for i in range(len(rows)) if (found := pairs(i))]
 
 
-def _turned(criterion: Criterion, whole: list[Tensor], shape: Any, targets: Tensor) -> bool:
-    def found(leaves: list[Tensor], wanted: Tensor, seed: int = 0) -> list[Tensor]:
-        seed_torch(seed)
-        given = [leaf.detach().clone().requires_grad_(leaf.is_floating_point()) for leaf in leaves]
-        moved = [leaf for leaf in given if leaf.requires_grad]
-        with torch.enable_grad():
-            loss = criterion(tree_unflatten(given, shape), wanted.clone()).sum()
-        parts = torch.autograd.grad(loss, moved, allow_unused=True) if moved and loss.requires_grad else ()
-        return [torch.zeros_like(leaf) if part is None else part for leaf, part in zip(moved, parts, strict=False)]
-
-    together = found(whole, targets)
-    if not all(map(torch.equal, together, found(whole, targets, 1))):  # the loss draws random numbers
-        return False
-    return any(
-        _directed_otherwise(part[i : i + 1].double(), one.double())
-        for i in range(TRIED)
-        for part, one in zip(together, found([leaf[i : i + 1] for leaf in whole], targets[i : i + 1]), strict=False)
-    )
+def _of_outputs(criterion: Criterion, leaves: list[Tensor], shape: Any, targets: Tensor, seed: int = 0) -> list[Tensor]:
+    """The gradients of the loss for what the model returned."""
+    seed_torch(seed)
+    given = [leaf.detach().clone().requires_grad_(leaf.is_floating_point()) for leaf in leaves]
+    moved = [leaf for leaf in given if leaf.requires_grad]
+    with torch.enable_grad():
+        passed = [leaf.clone() for leaf in given]  # to which a loss may write
+        loss = criterion(tree_unflatten(passed, shape), targets.clone()).sum()
+    parts = torch.autograd.grad(loss, moved, allow_unused=True) if moved and loss.requires_grad else ()
+    return [torch.zeros_like(leaf) if part is None else part for leaf, part in zip(moved, parts, strict=False)]
 
 
 def _directed_otherwise(part: Tensor, one: Tensor) -> bool:
     """Whether a gradient is no multiple, with a factor that is not negative, of another."""
     if not part.isfinite().all() or not one.isfinite().all():
         return False
+    return float((part - max(0.0, _factor(part, one)) * one).norm()) > _OTHER * float(part.norm())
+
+
+def _factor(part: Tensor, one: Tensor) -> float:
+    """How often a gradient is contained in another: their inner product over the square of its length."""
     square = float(one.square().sum())
-    factor = max(0.0, float((part * one).sum()) / square) if square else 0.0
-    return float((part - factor * one).norm()) > _OTHER * float(part.norm())
+    return float((part * one).sum()) / square if square else 0.0
 
 
 def _alone(model: nn.Module, criterion: Criterion, examples: Examples, i: int) -> list[Tensor]:
     return gradients(model, criterion, examples.inputs[i : i + 1], examples.targets[i : i + 1])
 
 
-def _of_weights(model: nn.Module, loss: Tensor) -> list[Tensor]:
+def of_weights(model: nn.Module, loss: Tensor) -> list[Tensor]:
     parameters = list(private_parameters(model).values())
     found = torch.autograd.grad(loss, parameters, allow_unused=True) if loss.requires_grad else ()
     return [loss.detach(), *(torch.zeros(1) if part is None else part for part in found)]
 
 
-def _length(found: list[Tensor]) -> float:
+def length(found: list[Tensor]) -> float:
     """The L2 norm of a gradient, which follows the loss."""
     return math.sqrt(sum(float(part.double().square().sum()) for part in found[1:]))

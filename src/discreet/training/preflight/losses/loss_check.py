@@ -21,7 +21,15 @@ from discreet.clipping.admission.example_axes import is_whole, moved
 from discreet.clipping.capture.repeatable import repeatable
 from discreet.clipping.digests import state_digests
 from discreet.core.errors import UnsupportedModel
-from discreet.training.preflight.losses.loss_alone import CANNOT, TRIED, check_alone, gradients, named
+from discreet.training.preflight.losses.loss_alone import (
+    CANNOT,
+    TRIED,
+    check_alone,
+    gradients,
+    named,
+    refuse_failing_alone,
+    refuse_without_gradient,
+)
 from discreet.training.preflight.random_rows import Examples
 
 _FACTORS = (1.0, 1e3, 1e6)
@@ -45,8 +53,11 @@ def check_loss(model: nn.Module, criterion: Criterion, examples: Examples) -> No
         training_mode(model)
         try:
             first = [gradients(model, criterion, *row) for row in rows[:TRIED]]
-        except CANNOT:
+        except CANNOT as error:
+            refuse_failing_alone(model, criterion, examples, error)
             return
+        if all(len(one) == 1 for one in first):
+            refuse_without_gradient(model, criterion, examples)
         for factor in _FACTORS:
             for row in rows[TRIED:]:
                 try:
