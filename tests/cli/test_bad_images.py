@@ -218,7 +218,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     Path("photos/cat/x.png").unlink()
     for i in range(90):
         png(f"photos/cat/n{i}.png")
-    refused(capsys, "the data has 94 rows, more than", "photos", *BUDGET)
+    refused(capsys, "the data has more rows than", "photos", *BUDGET)
 
 
 def test_options(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,7 +98,7 @@ TRAIN: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "not UTF-8": (text(row(sex="\xfc")).decode().encode("latin-1"), {}, "not text in UTF-8"),
     "UTF-16": (text().decode().encode("utf-16"), {}, "UTF-8"),
     "an open quote": (text(row(outcome='"well')), {}, "a quote is not closed"),
-    "more people than declared": (text(*ROWS * 9), {}, "400 rows, more than"),
+    "more people than declared": (text(*ROWS * 9), {}, "the data has more rows than"),
     "formula in the schema": (text(), column("sex", type="category", categories=["=cmd()", "m"]), "like a formula"),
     "formula as a column": (text(header="=age,sex,seen,smoker,outcome"), {"others": "ignore"}, "no column 'age'"),
     "the target is not there": (text(), {"target": "death"}, "the target 'death' is not a column of the schema"),

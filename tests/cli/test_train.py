@@ -203,7 +203,7 @@ def test_people_with_several_rows_are_protected_as_a_whole(capsys: pytest.Captur
         (PEOPLE, None, "say whose each row is"),
         ({}, NAMES, "make the plan with unit='user'"),
         (PEOPLE, NAMES[:-1], "fewer identifiers than the data has rows"),
-        (PEOPLE | {"population": 7}, NAMES, "10 different identifiers, more than the 8"),
+        (PEOPLE | {"population": 7}, NAMES, "more different identifiers than the 8"),
         ({"rows_per_unit": 2}, None, "goes with unit='user'"),
         (PEOPLE | {"unit": "family"}, NAMES, "unit"),
     ],

@@ -114,7 +114,7 @@ def test_what_is_not_declared_is_refused_in_one_message() -> None:
             Y,
             "contains NaN. The first is row 0 of X, column 0, counted from 0",
         ),
-        ({"population": 100, "batch": 50}, X, Y, "more than the"),
+        ({"population": 100, "batch": 50}, X, Y, "more rows than the"),
         ({"classes": ["no", 1]}, X, Y, "labels of one type"),
         (
             {},

@@ -181,6 +181,12 @@ def test_people_that_do_not_pair_up(count: int) -> None:
     refused(lambda: classifier(steps=2).fit(X, Y, units=range(count)), "identifiers than the data has rows")
 
 
+@pytest.mark.parametrize("units", [None, range(ROWS)])
+def test_more_people_than_declared(units: Any) -> None:
+    one = classifier(population=100, batch=50, steps=2)
+    refused(lambda: one.fit(X, Y, units=units), "that the declared population allows")
+
+
 @pytest.mark.parametrize(
     ("rows", "bounds"),
     [

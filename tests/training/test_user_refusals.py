@@ -28,7 +28,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no identifiers": ({"units": None}, "say whose each row is with units="),
     "identifiers for examples": ({"plan": tiny_plan()}, "make the plan with unit='user'"),
     "too few identifiers": ({"units": SHUFFLED[:-1]}, "fewer identifiers than the data has rows"),
-    "more users than declared": ({"units": np.arange(24)}, "24 different identifiers, more than the 5"),
+    "more users than declared": ({"units": np.arange(24)}, "more different identifiers than the 5"),
     "another public number of users": (
         {
             "plan": Plan.make(

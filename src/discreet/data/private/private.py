@@ -140,7 +140,8 @@ class PrivateData:
     def check_size(self, at_least: int, at_most: int) -> None:
         """Refuse an empty data set, and a number of units that the declared population does not allow.
 
-        Like all checks before a run's first step, the error goes to the holder of the data and is not published.
+        Like all checks before a run's first step, the error goes to the holder of the data and is not published. It
+        does not tell the number either, which is private, unless the plan takes it as public.
         """
         if len(self) == 0:
             raise InputError("the data set is empty; give at least one example")
@@ -152,7 +153,7 @@ class PrivateData:
             )
         if len(self) > at_most:
             raise InputError(
-                f"the data has {len(self)} {what}, more than the {at_most} that the declared population allows; "
+                f"the data has more {what} than the {at_most} that the declared population allows; "
                 "declare a population that is public and large enough"
             )
 
