@@ -24,9 +24,17 @@ _REMEMBERS = (
     "returns something else when it is called again, so it keeps state between calls or has random numbers of its own; "
     "remove the state, and draw from torch's default generator"
 )
+_POWER = (
+    "has spectral norm, whose power iteration changes its vectors at every call in training; remove it "
+    "(torch.nn.utils.remove_spectral_norm, or parametrize.remove_parametrizations)"
+)
 _WRITES = (
     "changes when the model is called, so private data would enter it; remove what writes to it, or initialise it on "
     "public input first"
+)
+_LIMITED = (
+    "changes when the model is called, as its module has max_norm, and private rows would say which weights; leave "
+    "max_norm out, or scale what the module returns in `forward`"
 )
 
 
@@ -82,14 +90,22 @@ def _problems(model: nn.Module) -> list[tuple[str, str]]:
 def _experienced(model: nn.Module, findings: Findings) -> list[tuple[str, str]]:
     """The findings of an experiment, as problems."""
     found = [(name, f"{_described(model, name)} {_MIXES}") for name in findings.mixing]
-    found += [(name, f"{_described(model, name)} {_REMEMBERS}") for name in findings.remembering]
+    for name in findings.remembering:
+        text = _POWER if _has_spectral_norm(model.get_submodule(name)) else _REMEMBERS
+        found.append((name, f"{_described(model, name)} {text}"))
     for name in findings.writing:
         owner = name.rpartition(".")[0]
         if owner not in findings.remembering:
             kind = "parameter" if name in dict(model.named_parameters()) else "buffer"
-            found.append((owner, f"{kind} {name!r} {_WRITES}"))
+            limited = getattr(model.get_submodule(owner), "max_norm", None) is not None
+            found.append((owner, f"{kind} {name!r} {_LIMITED if limited else _WRITES}"))
     found += [(name.rpartition(".")[0], of_function(name)) for name in findings.sparse]
     return found
+
+
+def _has_spectral_norm(module: nn.Module) -> bool:
+    """Whether a module is torch's spectral norm, or has its hook (`torch.nn.utils.spectral_norm`)."""
+    return any(type(one).__name__.strip("_") == "SpectralNorm" for one in (module, *module._forward_pre_hooks.values()))
 
 
 def _described(model: nn.Module, name: str) -> str:

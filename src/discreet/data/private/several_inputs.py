@@ -21,6 +21,11 @@ def kind_of(data: object) -> str:
     kind = type(data).__name__
     if isinstance(data, tuple) and len(data) == 2:
         said = f"a pair of {' and '.join(type(part).__name__ for part in data)}"
+        if _is_ragged(*data):
+            return (
+                f"{said}; rows need one shape: pad them (torch.nn.utils.rnn.pad_sequence(inputs, True)) with "
+                "a value by which the model tells what was filled in"
+            )
         return f"{said}{_of(data[0])}" if _is_several(data[0]) else f"{said}; make tensors of them"
     if isinstance(data, Mapping):
         if not data or not all(map(_is_array, data.values())):
@@ -29,6 +34,13 @@ def kind_of(data: object) -> str:
     if isinstance(data, tuple) and len(data) > 2 and all(map(_is_array, data)):
         return f"a tuple of {len(data)}{_of(data[:-1])}"
     return f"{kind}; give the targets too" if _is_array(data) else kind
+
+
+def _is_ragged(inputs: object, targets: object) -> bool:
+    """Whether inputs are a list of as many tensors as there are targets, of which some have another shape."""
+    if not isinstance(inputs, list) or not all(map(_is_array, inputs)) or not _is_array(targets):
+        return False
+    return len(inputs) == len(targets) and len({tuple(one.shape) for one in inputs}) > 1  # type: ignore[arg-type]
 
 
 def of_row(row: object) -> str:

@@ -98,7 +98,7 @@ def _try_rows(
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{where}: they cannot be put together: {_first_line(error)}") from error
+        raise InputError(f"{where}: they cannot be put together: {_first_line(error)}{_padded(error)}") from error
     check_rows(inputs, targets, int(rows[0]), None)
     _refuse_other_kind(data, inputs, targets, where)
     data.fetch(np.array([0, rows[0]]))  # raises the error that a batch with both would raise in a step
@@ -121,6 +121,7 @@ def _try_rows(
         kind = f"; targets are {targets.dtype} of shape {tuple(targets.shape[1:])} for a row"
         if isinstance(output, Tensor):
             kind += f", and outputs {output.dtype} of shape {tuple(output.shape[1:])}"
+            kind += _as_wanted(criterion, output, targets)
         else:
             kind += f", and the model returns a {type(output).__name__}, which the loss gets as it is"
         raise InputError(f"{where}: the loss cannot take these targets: {_first_line(error)}{kind}") from error
@@ -156,6 +157,34 @@ def _other_kind(model: nn.Module, inputs: Tensor) -> str:
     if inputs.dtype == weights or any(isinstance(one, nn.Embedding | nn.EmbeddingBag) for one in model.modules()):
         return ""
     return f"; the rows are {inputs.dtype} and the weights {weights}: convert one, as rows.to({weights})"
+
+
+def _as_wanted(criterion: Criterion, output: Tensor, targets: Tensor) -> str:
+    """How to convert targets to what a loss takes; "" where that is not known."""
+    of_labels, whole = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss), not targets.is_floating_point()
+    if of_labels and targets.dim() == 2 and targets.shape[1] == 1:
+        return "; labels have no axis of their own: give targets.squeeze(1)" + ("" if whole else ".long()")
+    if of_labels:
+        return "" if whole or targets.shape == output.shape else "; labels are whole numbers: give targets.long()"
+    wanted = (
+        ""
+        if output.shape == targets.shape or output.numel() != targets.numel()
+        else f".reshape{(-1, *output.shape[1:])}"
+    )
+    if wanted and output.shape[1:] == (1,):
+        wanted = ".unsqueeze(1)"
+    wanted += ".float()" if whole and output.is_floating_point() else ""
+    return f"; give targets{wanted}" if wanted else ""
+
+
+def _padded(error: Exception) -> str:
+    """What to do with rows of different lengths; "" for another error."""
+    if "equal size" not in str(error):
+        return ""
+    return (
+        "; rows need one shape: pad them (torch.nn.utils.rnn.pad_sequence) with a value by which the model tells what "
+        "was filled in"
+    )
 
 
 def _refuse_other_kind(data: PrivateData, inputs: Tensor, targets: Tensor, where: str) -> None:

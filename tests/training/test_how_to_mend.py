@@ -1,0 +1,55 @@
+"""Refusals of what people often give say what to give instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from problems import CLASSES, FEATURES, blobs, linear, tiny_training
+from torch import Tensor, nn
+
+from discreet.core.errors import InputError, UnsupportedModel
+
+INPUTS, LABELS = blobs()
+RAGGED = [torch.ones(2 + i % 3, FEATURES) for i in range(len(LABELS))]
+
+
+@pytest.mark.parametrize(
+    ("criterion", "width", "targets", "advice"),
+    [
+        (nn.BCEWithLogitsLoss(), 1, (LABELS > 0).long()[:, None], "give targets.float()"),
+        (nn.BCEWithLogitsLoss(), 1, (LABELS > 0).float(), "give targets.unsqueeze(1)"),
+        (nn.BCEWithLogitsLoss(), 1, (LABELS > 0).long(), "give targets.unsqueeze(1).float()"),
+        (nn.CrossEntropyLoss(), CLASSES, LABELS.float(), "labels are whole numbers: give targets.long()"),
+        (nn.CrossEntropyLoss(), CLASSES, LABELS[:, None], "labels have no axis of their own: give targets.squeeze(1)"),
+    ],
+)
+def test_targets_of_another_kind(tmp_path: Path, criterion: Any, width: int, targets: Tensor, advice: str) -> None:
+    model = nn.Linear(FEATURES, width)
+    with pytest.raises(InputError) as error:
+        tiny_training(tmp_path, model=model, criterion=criterion, data=(INPUTS, targets))
+    assert str(error.value).endswith(f"; {advice}")
+    mended = eval(advice.rpartition("give ")[2], {"targets": targets})
+    tiny_training(tmp_path, model=model, criterion=criterion, data=(INPUTS, mended))
+
+
+@pytest.mark.parametrize("data", [list(zip(RAGGED, LABELS.tolist(), strict=True)), (RAGGED, LABELS)])
+def test_rows_of_several_lengths(tmp_path: Path, data: Any) -> None:
+    with pytest.raises(InputError, match=r"rows need one shape: pad them \(torch\.nn\.utils\.rnn\.pad_sequence"):
+        tiny_training(tmp_path, data=data)
+
+
+@pytest.mark.parametrize("engine", ["auto", "bookkeeping", "vmap", "reference"])
+def test_an_embedding_that_limits_its_weights(tmp_path: Path, engine: str) -> None:
+    rows = torch.arange(2 * len(LABELS)).view(-1, 2) % 9
+    model = nn.Sequential(nn.Embedding(9, 2, max_norm=1.0), nn.Flatten(), nn.Linear(4, CLASSES))
+    with pytest.raises(UnsupportedModel, match=r"'0\.weight' changes .* has max_norm.*leave max_norm out"):
+        tiny_training(tmp_path, model=model, data=(rows, LABELS), engine=engine)
+
+
+@pytest.mark.parametrize("normed", [nn.utils.spectral_norm, nn.utils.parametrizations.spectral_norm])
+def test_spectral_norm(tmp_path: Path, normed: Any) -> None:
+    with pytest.raises(UnsupportedModel, match=r"has spectral norm, whose power iteration.*remove it"):
+        tiny_training(tmp_path, model=nn.Sequential(normed(linear())))
