@@ -116,6 +116,22 @@ def test_a_merged_model_predicts_the_same(capsys: pytest.CaptureFixture[str]) ->
     assert not Path("third").exists()
 
 
+@pytest.mark.parametrize("adapters", [["--lora", "2"], []])
+def test_training_that_goes_on_from_a_merged_model_names_its_run(
+    capsys: pytest.CaptureFixture[str], adapters: list[str]
+) -> None:
+    pytest.importorskip("peft", reason="peft is not installed; it is in the extra hf")
+    folder = published(capsys, *CLASSES, "--lora", "2")
+    assert run(["merge", str(folder), "--model", "tiny", "--out", "merged"]) == 0, capsys.readouterr().err
+    rest = ["--out", "second", "--model", "merged"]
+    assert run(["train", *TEXTS[:-2], *CLASSES, *adapters, *BUDGET, *FEW, *rest]) == 0, capsys.readouterr().err
+    named = json.loads((folder / "certificate.json").read_text())["ledger"]["entries"][0]["run"]
+    facts = json.loads(Path("second/certificate.json").read_text())
+    assert [one["run"] for one in facts["warm_start"]] == [named]
+    assert run(["verify", "second"]) == 0
+    assert named in capsys.readouterr().out
+
+
 def test_a_whole_model_is_not_merged(capsys: pytest.CaptureFixture[str]) -> None:
     folder = published(capsys)
     assert run(["merge", str(folder), "--model", "tiny", "--out", "merged"]) == 2

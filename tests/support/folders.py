@@ -23,7 +23,9 @@ def folder_of(path: Path, model: nn.Module, spec: ModelSpec, released: dict[str,
     }
     files = dict.fromkeys(("plan.yaml", "report.html", "README.md", "verify.py"), b"")
     files["model.json"], weights, extras = spec.to_json().encode(), save(state), save(released or {})
-    facts: dict[str, Any] = {"claim": {"epsilon": 1.0, "delta": 1e-5}, "model": {"sha256": digest(weights)}}
+    claim = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "add_remove", "unit": "example"}
+    facts: dict[str, Any] = {"claim": claim, "model": {"sha256": digest(weights), "private": sorted(state)}}
+    facts["ledger"] = {"entries": [{"kind": "run", "run": "5" * 32}]}
     facts["files"] = {name: digest(content) for name, content in files.items()}
     if released:
         facts["released"] = {"sha256": digest(extras)}

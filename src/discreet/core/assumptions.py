@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from discreet.core.adjacency import Unit
@@ -217,6 +217,18 @@ def base_model(declared: Mapping[str, Any] | None) -> tuple[str, ...]:
         f"The base model {declared['name']}{revision} with weights of SHA-256 {declared['sha256']} is public. How it "
         "was trained is outside of this claim, which is about the adapters alone.",
     )
+
+
+_WARM_START = (
+    "Training started from weights that other private runs released, which are named here (warm_start). The claim is "
+    "about this run alone and takes those weights as public: what a unit in the data of several of these runs gives "
+    "away adds up."
+)
+
+
+def warm_start(earlier: Sequence[object] | None) -> tuple[str, ...]:
+    """The assumption on weights that `earlier` private runs released; () if there are none."""
+    return (_WARM_START,) if earlier else ()
 
 
 _TRIED = (

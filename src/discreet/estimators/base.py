@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -40,6 +39,7 @@ from discreet.publication.publishing import as_file
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Ready, Run, carry_out, training_on
 from discreet.recipes.table_recipe import table_recipe
+from discreet.training.run.run_folder import new_name
 
 Rows = Any
 """An array of numbers (rows, columns), float64, or a table of Arrow with the declared columns."""
@@ -115,7 +115,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ready = Ready(private, self._criterion(), test, units=units)
         if hasattr(self, "trained_"):
             logger.warning("this estimator is fitted again: that is a second charge, beside the first")
-        folder = Path(self.run_dir or f"discreet-runs/{secrets.token_hex(4)}")
+        folder = Path(self.run_dir or new_name())
         run = Run(folder, ledger=self.ledger, dataset_id=self.dataset_id)
         training = training_on(recipe, ready, recipe.build_model(), run)
         try:

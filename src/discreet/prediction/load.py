@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from discreet.certificate.canonical import digest, strict_json
 from discreet.certificate.files import CERTIFICATE, MODEL, hashed, read
 from discreet.certificate.model_spec import ModelSpec, Named
+from discreet.certificate.tensorfile import tensor_digests
+from discreet.certificate.warm_start import EarlierRun, remember
 from discreet.core.errors import InputError, VerificationFailed
 from discreet.core.html import fact_lines, fact_table, rounded_up
 from discreet.prediction.steps import Step, build_step
@@ -51,6 +53,7 @@ class Predictor:
             "rows": None if self.spec.inputs is None else f"of shape {self.spec.inputs}",
             "epsilon": f"at most {rounded_up(claim['epsilon'])} at delta {claim['delta']:g}",
             "protected": f"one {claim['unit']}, {claim['adjacency']}",
+            "started from": ", ".join(one.line for one in EarlierRun.named(self.certificate.get("warm_start"))) or None,
         }
 
     def scores(self, inputs: Tensor | ArrayLike) -> Tensor:
@@ -128,6 +131,7 @@ def load(folder: str | Path, model: nn.Module | None = None) -> Predictor:
         model = _build(spec, state)
     _check_tensors(model, state)
     model.load_state_dict(state)
+    _remember(folder, facts, tensor_digests(content[MODEL]))
     return Predictor(model.eval(), spec, facts, tuple(build_step(step, released) for step in spec.preprocessing))
 
 
@@ -146,6 +150,16 @@ def _certified(folder: Path, facts: dict[str, Any]) -> dict[str, bytes]:
                 f"{folder / name} is not the file that the certificate is about; ask for the folder again"
             )
     return found
+
+
+def _remember(folder: Path, facts: dict[str, Any], digests: dict[str, str]) -> None:
+    """Note whose release these tensors are, for a run that starts from them."""
+    try:
+        remember([digests[name] for name in facts["model"]["private"]], EarlierRun.of_certificate(facts))
+    except (LookupError, TypeError):
+        raise InputError(
+            f"{folder} has a certificate that does not say which run made which tensors; ask for the folder again"
+        ) from None
 
 
 def _build(spec: ModelSpec, state: dict[str, Tensor]) -> nn.Module:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from discreet.certificate.equal_blocks import shortened
 from discreet.certificate.files import FORMAT, software
+from discreet.certificate.warm_start import EarlierRun
 from discreet.clipping.admission.admission import private_names
 from discreet.core import assumptions
 from discreet.core.errors import PrivacyViolation
@@ -100,6 +102,8 @@ class TrainedRun(Protocol):
     @property
     def canaries(self) -> Mapping[str, Any] | None: ...
     @property
+    def warm_start(self) -> Sequence[EarlierRun]: ...
+    @property
     def publishes(self) -> bool: ...
 
 
@@ -159,6 +163,7 @@ def certificate(
         **({} if trained.public is None else {"public_batches": dict(trained.public)}),
         **({} if trained.canaries is None else {"canaries": dict(trained.canaries)}),
         **({} if base is None else {"base": dict(base)}),
+        **({"warm_start": [asdict(one) for one in trained.warm_start]} if trained.warm_start else {}),
     }
 
 
@@ -171,6 +176,7 @@ def _assumed(trained: TrainedRun, base: Mapping[str, Any] | None) -> list[str]:
         *assumptions.public_rows(trained.public),
         *assumptions.canaries(trained.canaries),
         *assumptions.base_model(base),
+        *assumptions.warm_start(trained.warm_start),
         *assumptions.clipping(plan.clipping.model_dump(), mechanism.float_bits),
         *assumptions.choices(plan.line_search is not None, mechanism.float_bits),
         *mechanism.assumptions,

@@ -63,7 +63,7 @@ _BY_NAME: Mapping[str, dict[str, Any]] = {
 
 def certificate_schema() -> dict[str, Any]:
     """Every field of a certificate with its type; fields that are not named are refused."""
-    found = _object(_SECTIONS, optional=("released", "public_batches", "canaries", "base"))
+    found = _object(_SECTIONS, optional=("released", "public_batches", "canaries", "base", "warm_start"))
     defs: dict[str, Any] = {
         "Event": _declared("event", events.KINDS),
         "Filter": _declared("filter", filters.KINDS),
@@ -149,6 +149,14 @@ _CLAIM: dict[str, Any] = {
     "delta": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
     **_WHOM,
     "method": _TEXT,
+}
+
+_EARLIER = {
+    "run": {"type": "string", "pattern": "^[!-~]{1,200}$"},
+    "epsilon": _or_null(_CLAIM["epsilon"]),
+    "delta": _CLAIM["delta"],
+    "adjacency": {"$ref": "#/$defs/Adjacency"},
+    "unit": {"$ref": "#/$defs/Unit"},
 }
 
 _STARTED: dict[str, Any] = {
@@ -292,6 +300,10 @@ _SECTIONS: dict[str, Any] = {
             }
         ),
         "The model below adapters: its public name, its revision, and the hash of its weights.",
+    ),
+    "warm_start": _said(
+        _list(_object(_EARLIER)) | {"minItems": 1},
+        "Other private runs that released weights which training started from; the claim does not cover them.",
     ),
     "files": _said({"type": "object", "additionalProperties": _HASH}, "Hashes of the other files of the folder."),
 }

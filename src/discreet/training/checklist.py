@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from discreet.certificate.declared_canaries import DeclaredCanaries
+from discreet.certificate.warm_start import EarlierRun, released_by
 from discreet.clipping import ENGINES, Criterion, private_parameters
 from discreet.clipping.digests import combined_digest, hidden_digests, state_digests
 from discreet.clipping.geometry import Geometry
@@ -50,7 +51,8 @@ class Checked:
     `plan` holds the digest of the model's state. `parts`: training rows and held-out rows. `data`: the rows of the
     steps, with features instead of inputs if the `front` end is computed once. `declared`: digests of the published
     tensors of the model, and of its buffers that are not published. `copy` has seen no private row. `unit`: random rows
-    of the shape of a private unit. `canaries`: made-up texts that are among the training rows.
+    of the shape of a private unit. `canaries`: made-up texts that are among the training rows. `earlier`: private runs
+    that released weights of the model.
     """
 
     plan: Plan | AdaptivePlan
@@ -65,6 +67,7 @@ class Checked:
     noise: RoundedSampler
     unit: Examples | None
     canaries: DeclaredCanaries | None
+    earlier: tuple[EarlierRun, ...]
 
 
 def checked(
@@ -123,7 +126,9 @@ def checked(
     plan = plan.with_initial_state(combined_digest(declared[0]))
     warn_of_unverifiable(plan)
     unit = random_unit(behind, data, classes, plan.rows_per_unit)
-    return Checked(plan, parts, data, clipping, declared, copy, beside, preflight, front, noise, unit, public.canaries)
+    earlier = released_by(declared[0].values())
+    found = plan, parts, data, clipping, declared, copy, beside, preflight, front, noise, unit, public.canaries
+    return Checked(*found, earlier)
 
 
 def _classes(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
+from discreet.certificate.warm_start import together
 from discreet.clipping import Criterion, private_parameters, training_mode
 from discreet.clipping.digests import check_unchanged, state_digests
 from discreet.clipping.geometry import Geometry
@@ -33,19 +33,20 @@ from discreet.training.former import with_former
 from discreet.training.guard import Guard
 from discreet.training.individual_filter import filter_of
 from discreet.training.preflight.engine_check import Preflight
-from discreet.training.preflight.engine_options import AUTO, EngineOptions, as_started, first_attempt
+from discreet.training.preflight.engine_options import AUTO, EngineOptions, as_begun
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.public.extra_rows import PublicBatches
 from discreet.training.public.monitor import Watch, every_so_often
 from discreet.training.public.public_data import PublicData
+from discreet.training.public.warm_starts import kept, remember, remember_left, this_run
 from discreet.training.run.agreement import agreed
 from discreet.training.run.attempt import begun, opened, record_for_all
 from discreet.training.run.charges import Charges
 from discreet.training.run.checkpoint import read_checkpoint, save_checkpoint
 from discreet.training.run.ingredients import Ingredients
 from discreet.training.run.opening import Opened, with_slack_of
-from discreet.training.run.run_folder import RunFolder
+from discreet.training.run.run_folder import RunFolder, new_name
 from discreet.training.run.run_options import RunOptions
 from discreet.training.run.saved_state import SavedState
 from discreet.training.run.signals import stop_requests, stopped
@@ -102,22 +103,18 @@ class Training:
         declared, where, how = with_former("Training", former, **records)
         where.check()
         self.team = Team.of(shard, where.lanes, data)
-        if where.resume:
-            first = self.team.told("the run so far", lambda: dict(first_attempt(where.folder)))
-            self.team.keep_lanes(first, where.lanes)
-            how = as_started(how, first)
+        how = as_begun(self.team, where, how) if where.resume else how
         how = shardable(self.team, how, plan, model, optimizer, declared, averaging)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
-        rows, shared = (data, units, ids), (self.team, plan, how, randomness_of(where.stream))
-        given = plan, model, criterion, optimizer, rows, declared, geometry, scheduler
-        found = agreed(*shared, partial(checked, *given))
+        given = plan, model, criterion, optimizer, (data, units, ids), declared, geometry, scheduler
+        found = agreed(self.team, plan, how, randomness_of(where.stream), partial(checked, *given))
         self.plan, self.data, self.clipping, self.copy = found.plan, found.data, found.clipping, found.copy
         self.preflight, self.engine, self.noise = found.preflight, found.preflight.engine, found.noise
+        self.earlier = found.earlier
         self._checked, self._where, self._public = found, where, (found.beside, found.canaries)
         how = replace(how, name=self.engine.name)
         self.made_of = Ingredients(self.plan, model, criterion, optimizer, data, declared, how, geometry)
-        folder = where.folder or self.team.told("a new run folder", lambda: f"discreet-runs/{secrets.token_hex(4)}")
-        self.folder = RunFolder(Path(folder))
+        self.folder = RunFolder(Path(where.folder or self.team.told("a new run folder", new_name)))
         self._kept = self.folder.individual if where.keep_spent else None
         filter_of(self.plan, len(self.data), self._kept)  # an error now, not after a charge
         self._shared_out = ShardedRun(self.team, model, optimizer)
@@ -152,9 +149,15 @@ class Training:
         declared, changed = self._checked.declared, "was changed since this Training was made; make a new one"
         self.team.together("the start of a session", lambda: refuse_changed(self.model, declared, changed))
         self.team.together("a look at what checkpoints keep", self._state.check)
-        with begun(self.team, self._opened, self._follow, self._start_attempt) as attempt:
+        with begun(self.team, self._opened, self._follow, self._start_attempt) as one:
             self.preflight.report()
-            yield self.over(attempt.ledger, attempt.run, attempt.number, self._where.stream or attempt.stream)
+            session = self.over(one.ledger, one.run, one.number, self._where.stream or one.stream)
+            try:
+                yield session
+            finally:
+                if session.position > 0 and not self.team.sharded:
+                    own = this_run(session.run, self.plan, self.mechanism)
+                    remember_left(self.folder.path, self.model, self._checked.declared[0], own)
 
     def over(self, ledger: Charges, run: str, attempt: int, stream: Stream) -> Session:
         """A session whose charges are in `ledger`; `session` opens one with its own run."""
@@ -253,21 +256,19 @@ class Training:
         session.note()
 
     def save(self, session: Session) -> None:
-        """Write a checkpoint of all releases so far. Like `result` it refuses a model that anything but releases
-        changed."""
+        """Write a checkpoint of all releases so far; refused, like `result`, if anything else changed the model."""
         self.team.together("a checkpoint", session.check)
         state = session.run, session.position, session.control.progress, self._shared_out.state()
-        make, shared_out = partial(self._state.checkpoint, *state), self.team.sharded
-        save_checkpoint(self.folder.checkpoint, make, self.team.ranks, shared_out=shared_out)
+        make = partial(self._state.checkpoint, *state)
+        save_checkpoint(self.folder.checkpoint, make, self.team.ranks, shared_out=self.team.sharded)
 
     def result(self, session: Session) -> Trained:
-        """The trained model of a session, for `publish`, even before its last step; refused if anything but releases
-        changed it."""
+        """The trained model so far, for `publish`; refused if anything but releases changed it."""
         self.team.together("the result", lambda: session.check_result(self.watch.average))
         self._shared_out.end()
         self.team.together("the result", lambda: check_unchanged(self.model, *self._checked.declared))
         entries = record_for_all(self.team, session.ledger.where, session.run, session.position)
-        return self.trained(entries, ended=session.ended)
+        return remember(self.trained(entries, ended=session.ended))
 
     def trained(self, entries: tuple[Entry, ...], ended: str | None = None) -> Trained:
         """The result of a run whose ledger entries are `entries`."""
@@ -287,26 +288,24 @@ class Training:
             released=self.folder.released(),
             public=None if beside is None else beside.unchanged(),
             canaries=None if canaries is None else canaries.as_dict(),
+            warm_start=together(kept(self.folder.path), self.earlier),
             publishes=self.team.first,
         )
 
     @property
     def mechanism(self) -> Mechanism:
         """How the plan is carried out."""
-        engine, noise, shared = self.engine, self.noise, (self.team.lane_count, self.team.sites)
-        named = engine.name, engine.float_bits, noise.name, randomness_of(self._where.stream)
-        return Mechanism(*named, (noise.assumption, engine.assumption), *shared)
+        return Mechanism.of(self.engine, self.noise, self._where.stream, self.team.lane_count, self.team.sites)
 
-    def _start_attempt(self, opened: Opened) -> int:
-        return opened.ledger.start_attempt(opened.run, self.plan.fingerprint(), self.mechanism.as_dict())
+    def _start_attempt(self, run: Opened) -> int:
+        return run.ledger.start_attempt(run.run, self.plan.fingerprint(), self.mechanism.as_dict())
 
     def _follow(self, run: Opened | None) -> None:
         """Go on, in every process, from the state of the run that the first has opened."""
         bits = self.team.told("the float slack", lambda: self.engine.float_bits)
         self.engine = replace(self.engine, float_bits=bits)
         self._shared_out.check_folder(self.folder)
-        index = None if run is None else run.checkpoint
-        checkpoint = read_checkpoint(index, self.team.ranks, self._shared_out.kept)
+        checkpoint = read_checkpoint(None if run is None else run.checkpoint, self.team.ranks, self._shared_out.kept)
         if checkpoint is not None:
             load = self._shared_out.load_optimizer
             self.team.together("the state of the run", lambda: self._state.restore(checkpoint, load))
@@ -314,7 +313,7 @@ class Training:
     @contextmanager
     def _opened(self) -> Iterator[Opened]:
         """The run, new or resumed."""
-        with opened(self.folder, self.plan, self._where, self.noise.name, *self._public) as run:
+        with opened(self.folder, self.plan, self._where, self.noise.name, *self._public, self.earlier) as run:
             if self._where.resume:
                 self.engine = with_slack_of(self.engine, run.ledger.entries(run.run))
             yield run

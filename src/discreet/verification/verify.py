@@ -30,6 +30,7 @@ from discreet.certificate.files import (
 )
 from discreet.certificate.signature import check_signature, public_key
 from discreet.certificate.tensorfile import tensor_digests, tensor_sizes
+from discreet.certificate.warm_start import EarlierRun
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError, plain
@@ -141,6 +142,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
         *assumptions.public_rows(facts.get("public_batches")),
         *assumptions.canaries(facts.get("canaries")),
         *assumptions.base_model(facts.get("base")),
+        *assumptions.warm_start(facts.get("warm_start")),
         *assumptions.clipping(facts["plan"]["clipping"], mechanism["float_bits"]),
         *assumptions.choices(adaptive_run.searches(facts["plan"]), mechanism["float_bits"]),
         assumptions.NOISE[mechanism["noise"]],
@@ -306,4 +308,7 @@ def _summary(facts: dict[str, Any], checks: list[Check]) -> str:
         f"ACCEPTED: (epsilon {shown:.4f}, delta {claim['delta']:g})-differentially private, {claim['adjacency']}, "
         f"unit {claim['unit']}, if training released what the events say"
     )
+    if earlier := EarlierRun.named(facts.get("warm_start")):
+        lines = ", ".join(one.line for one in earlier)
+        notes = [f"it started from weights that other private runs released, which come on top: {lines}", *notes]
     return "; ".join([accepted, *notes])

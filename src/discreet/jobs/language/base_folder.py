@@ -9,10 +9,17 @@ from typing import Any
 
 import torch
 
+from discreet.certificate.adapter_files import BASE
+from discreet.certificate.files import CERTIFICATE, read_certificate
+from discreet.certificate.warm_start import EarlierRun, remember
+from discreet.clipping.digests import tensor_digest
 from discreet.core.disk import real
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
-from discreet.language import Task
+from discreet.language import Task, TransformersModel
+
+PROOF = "proof"
+"""The folder below a merged model that holds the published one as it was."""
 
 _NO_LIMIT = 10**9
 """Tokenizers say a number as large as this, or larger, where they have no limit."""
@@ -41,6 +48,15 @@ def load_base(folder: Path, auto: str, what: str, **heads: Any) -> tuple[Any, An
             # a folder may be of any make: transformers raises what its parts raise
             why = (str(error).splitlines() or [type(error).__name__])[0]
             raise InputError(f"{found} cannot be loaded: {why}") from None
+
+
+def note_private_runs(folder: Path, model: TransformersModel) -> None:
+    """Note that the weights from `folder` come from a private run, if the folder or its `PROOF` has a certificate."""
+    state = model.state_dict()
+    loaded = [state[BASE]] if BASE in state else state.values()  # adapters are new, and the base has one hash
+    for place in (folder, folder / PROOF):
+        if (place / CERTIFICATE).is_file():
+            remember(map(tensor_digest, loaded), EarlierRun.of_certificate(read_certificate(place)))
 
 
 def load_for(folder: Path, task: Task, classes: Sequence[str], what: str) -> tuple[Any, Any]:

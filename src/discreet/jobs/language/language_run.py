@@ -18,7 +18,7 @@ from discreet.core.extras import extra
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.jobs.language import begun_options, canary_texts
-from discreet.jobs.language.base_folder import checked_folder, load_for, most_tokens
+from discreet.jobs.language.base_folder import checked_folder, load_for, most_tokens, note_private_runs
 from discreet.jobs.language.begun_options import Said
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
 from discreet.jobs.language.private_texts import read_rows, tokens_of
@@ -153,6 +153,7 @@ class LanguageJob:
         private = read_rows(self.path, [*self._columns(), *([] if self.table.unit == "row" else [self._unit()])])
         tokenizer, model = self._loaded(classes)
         wrapped = TransformersModel(model, self.task)
+        note_private_runs(self._source(), wrapped)
         padding = getattr(model.config, "pad_token_id", None) or 0
         length = self._length(most_tokens(tokenizer, model))
         encoded = partial(self._rows, tokenizer=tokenizer, classes=classes, padding=padding, length=length)

@@ -19,13 +19,10 @@ from discreet.core.disk import real, whole_folder
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
 from discreet.core.html import rounded_up
-from discreet.jobs.language.base_folder import without_bars
+from discreet.jobs.language.base_folder import PROOF, without_bars
 from discreet.jobs.language.published_texts import PublishedTexts
 from discreet.publication.pages.front_matter import language_task
 from discreet.publication.pages.measured_words import canaries
-
-PROOF = "proof"
-"""The folder below the merged model that holds the published one as it was."""
 
 
 def merge(folder: Path, base: Path, out: Path) -> PublishedTexts:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from discreet.certificate.described import About
 from discreet.certificate.model_spec import ModelSpec
+from discreet.certificate.warm_start import EarlierRun
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.plan import AdaptivePlan, Plan
@@ -68,6 +69,7 @@ def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
         **_schedule(facts),
         evaluation=shown(final_metrics(facts)),
         about=spec.about or About(),
+        earlier=EarlierRun.named(facts.get("warm_start")),
         measured=spec.measured,
         checks=groups(spec.measured),
         canaries=canaries(spec.language, float(facts["claim"]["epsilon"]), float(facts["claim"]["delta"])),

@@ -22,6 +22,7 @@ from discreet.accounting.account import Method
 from discreet.accounting.answers.attack_risk import SideBySide, posterior_without_delta, side_by_side
 from discreet.certificate.described import About
 from discreet.certificate.model_spec import ModelSpec
+from discreet.certificate.warm_start import EarlierRun
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import BoundedRange, Event, Gaussian, SparseHistogram, flatten, steps_of, tally
@@ -108,6 +109,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
         **(charts(facts, plan) if plan.policy is None else chosen_charts(facts)),
         accuracy_figure=accuracy_figure(facts),
         about=spec.about or About(),
+        earlier=EarlierRun.named(facts.get("warm_start")),
         measured=spec.measured,
         checks=groups(spec.measured),
         canaries=canaries(spec.language, float(claim["epsilon"]), float(claim["delta"])),

@@ -14,9 +14,11 @@ from discreet.clipping import ENGINES, Engine
 from discreet.clipping.engines.chunk_shape import in_fixed_rows, under_autocast
 from discreet.core import checks
 from discreet.core.errors import DiscreetError, InputError
+from discreet.distributed.team import Team
 from discreet.ledger import Ledger
 from discreet.training.run.checkpoint_files import load_checkpoint
 from discreet.training.run.run_folder import RunFolder
+from discreet.training.run.run_options import RunOptions
 
 AUTO = "auto"
 """The name that stands for the fastest engine that works, as measured on random data."""
@@ -76,12 +78,15 @@ class EngineOptions:
         return replace(engine, clipped_sum=in_fixed_rows(engine.clipped_sum, chunk)) if self.fixed_rows else engine
 
 
-def as_started(options: EngineOptions, first: Mapping[str, Any]) -> EngineOptions:
-    """The options to resume a run with whose `first` attempt is recorded: "auto" becomes the engine that it had."""
+def as_begun(team: Team, run: RunOptions, options: EngineOptions) -> EngineOptions:
+    """The options to go on with a run as its first attempt is recorded: "auto" becomes the engine that it had, and as
+    many lanes share a batch as did."""
+    first = team.told("the run so far", lambda: dict(_first_attempt(run.folder)))
+    team.keep_lanes(first, run.lanes)
     return replace(options, name=first["engine"]) if options.name == AUTO and first else options
 
 
-def first_attempt(folder: str | Path | None) -> Mapping[str, Any]:
+def _first_attempt(folder: str | Path | None) -> Mapping[str, Any]:
     """The record of the first attempt that trained in the run folder; empty if there is none.
 
     A folder without a run is left for `resume` to refuse. `InputError` if the checkpoint of the run is damaged, before

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 
 from discreet.certificate.declared_canaries import DeclaredCanaries
+from discreet.certificate.warm_start import EarlierRun
 from discreet.distributed.shared_ledger import SharedLedger
 from discreet.distributed.team import Team
 from discreet.ledger import Entry
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream, attempt_key
+from discreet.training.public import warm_starts
 from discreet.training.public.extra_rows import PublicSource, check_declared, keep_declared
 from discreet.training.public.inserted_canaries import check_canaries, keep_canaries
 from discreet.training.run.answered_queries import check_answered
@@ -42,14 +44,16 @@ def opened(
     noise: str,
     beside: PublicSource | None,
     canaries: DeclaredCanaries | None,
+    earlier: Sequence[EarlierRun],
 ) -> Iterator[Opened]:
     """The run in the folder, new or resumed. `beside`: public rows that join every step; `canaries`: those among
-    the training rows. They must be those that the run began with."""
+    the training rows. They must be those that the run began with. `earlier`: runs that it starts from."""
     if not options.resume:
         check_answered(plan, (), noise)
         with started(folder, plan, options) as run:
             keep_declared(folder.path, beside)
             keep_canaries(folder.path, canaries)
+            warm_starts.keep(folder.path, earlier)
             yield run
         return
     with resumed(folder) as run:
@@ -57,6 +61,7 @@ def opened(
         check_answered(plan, record, noise)
         check_declared(folder.path, beside, record)
         check_canaries(folder.path, canaries, record)
+        warm_starts.keep(folder.path, earlier)
         lost = run.ledger.charged_steps(run.run) - len(plan.before)  # queries are answered, and their answers kept
         if run.checkpoint is None and lost > 0:
             _log.warning(

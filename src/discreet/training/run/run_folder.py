@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,11 @@ of what was charged, if no ledger is shared. Who has the key can undo the noise.
   was given away. Then the folder can be deleted.
 """
 _IGNORED = "# Keys, checkpoints and ledgers: nothing here is for publishing.\n*\n"
+
+
+def new_name() -> str:
+    """The path of a folder for a run that has been given none."""
+    return f"discreet-runs/{secrets.token_hex(4)}"
 
 
 def make_private_folder(path: Path) -> None:

@@ -9,10 +9,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from discreet.certificate.warm_start import EarlierRun
+from discreet.clipping.engines.engine import Engine
 from discreet.core.html import fact_lines, fact_table, rounded_up
 from discreet.ledger import Entry
 from discreet.plan import AdaptivePlan, Plan
-from discreet.randomness import Stream, SystemStream
+from discreet.randomness import RoundedSampler, Stream, SystemStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,14 @@ class Mechanism:
     lanes: int | None = None
     sites: int | None = None
 
+    @classmethod
+    def of(
+        cls, engine: Engine, noise: RoundedSampler, stream: Stream | None, lanes: int | None, sites: int | None
+    ) -> Mechanism:
+        """How an engine and a source of noise carry a plan out."""
+        named = engine.name, engine.float_bits, noise.name, randomness_of(stream)
+        return cls(*named, (noise.assumption, engine.assumption), lanes, sites)
+
     def as_dict(self) -> dict[str, object]:
         """The entry in the ledger."""
         facts: dict[str, object] = {
@@ -71,8 +81,9 @@ class Trained:
     `ended`: why the run ended before its last step, if it did so by itself. `secrets`: files to destroy after
     publishing. `winner`: the settings of the run, if a search chose them. `released`: tensors that queries before the
     first step released and that predictions need. `public`: the declaration of public rows whose gradient joined the
-    steps. `canaries`: the declaration of made-up texts among the training rows. `publishes`: False in all but the
-    first of several processes, where `publish` writes nothing.
+    steps. `canaries`: the declaration of made-up texts among the training rows. `warm_start`: the private runs that
+    released weights at the start. `publishes`: False in all but the first of several processes, where `publish` writes
+    nothing.
     """
 
     model: nn.Module
@@ -89,6 +100,7 @@ class Trained:
     released: Mapping[str, Tensor] = field(default_factory=dict)
     public: Mapping[str, Any] | None = None
     canaries: Mapping[str, Any] | None = None
+    warm_start: Sequence[EarlierRun] = ()
     publishes: bool = True
 
     def __repr__(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from discreet.certificate.warm_start import EarlierRun, together
 from discreet.clipping import Criterion
 from discreet.clipping.separation.copies import copied
 from discreet.core.errors import DiscreetError, InputError, Interrupted
@@ -27,13 +27,14 @@ from discreet.training.former import with_former
 from discreet.training.guard import generators_put_back, has_finite_weights, unheard
 from discreet.training.preflight.data_check import check_public
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
+from discreet.training.public import warm_starts
 from discreet.training.public.early_stopping import EarlyStopping, check_early, is_bought
 from discreet.training.public.evaluation import evaluate
 from discreet.training.public.extra_rows import PublicBatches, report
 from discreet.training.public.monitor import every_so_often
 from discreet.training.public.public_data import PublicData
 from discreet.training.run.charges import SealedBooks
-from discreet.training.run.run_folder import make_private_folder
+from discreet.training.run.run_folder import make_private_folder, new_name
 from discreet.training.run.run_options import RunOptions
 from discreet.training.run.signals import stop_requests
 from discreet.training.run.trained import Trained, randomness_of
@@ -107,7 +108,7 @@ class Tuning:
         if self._judge is not None:
             check_public(self._public.named, None, data)
         self._every = every_so_often(plan.charges, evaluate_every)
-        self.folder = Path(self._where.folder or f"discreet-runs/{secrets.token_hex(4)}")
+        self.folder = Path(self._where.folder or new_name())
         self._start = start or _system_start()
         self._states: list[dict[str, Tensor]] = []
         self._built = Built()
@@ -124,6 +125,7 @@ class Tuning:
         search = self.plan.search
         assert search is not None
         report(self._public.beside)
+        warm_starts.report(self._earlier)
         randomness = self._start(0)
         run, entries = self._charge(randomness_of(randomness))
         choices = randomness.substream(Purpose.NOISE, 0)
@@ -138,7 +140,9 @@ class Tuning:
                 "the weights of the best trial are NaN or infinite, so there is no model to publish; search among "
                 "lower learning rates. The search stays charged whole"
             )
-        return replace(found, plan=self.plan, entries=entries, secrets=())
+        return warm_starts.remember(
+            replace(found, plan=self.plan, entries=entries, secrets=(), warm_start=self._earlier)
+        )
 
     def _best(self, search: Search, run: str, choices: Substream, stop: Stop) -> Trained:
         """The best of a secret number of trials."""
@@ -222,6 +226,7 @@ class Tuning:
         """Check every candidate. All are then trained with one engine, with the largest float slack of any."""
         digests: list[str] = []
         bits: list[int] = []
+        earlier: list[tuple[EarlierRun, ...]] = []
         for number, settings in enumerate(self._candidates):
             setup = self._setup(settings)
             self._states.append({name: tensor.detach().clone() for name, tensor in setup.model.state_dict().items()})
@@ -236,6 +241,8 @@ class Tuning:
                 self._options = replace(self._options, name=training.engine.name)
             bits += [] if training.engine.float_bits is None else [training.engine.float_bits]
             digests.append(str(training.plan.initial_state))
+            earlier.append(training.earlier)
+        self._earlier = together(*earlier)
         self._bits = min(bits, default=None)
         training.engine = replace(training.engine, float_bits=self._bits)
         self._mechanism = training.mechanism

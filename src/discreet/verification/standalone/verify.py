@@ -45,7 +45,8 @@ SEALED = ("model.json", "plan.yaml", "report.html", "README.md", "verify.py")  #
 ADAPTERS = ("adapter_config.json", "adapter_model.safetensors")  # these too, if it names the model below adapters
 FORMATS = ("discreet-certificate/1", "discreet-certificate/2")
 FREE = {"public_batches": "public rows: {rows} rows declared public have weight {weight:g} in every step; not covered",
-        "canaries": "canaries: {count} of the units are made-up texts, declared public"}  # neither costs anything
+        "canaries": "canaries: {count} of the units are made-up texts, declared public",  # neither costs anything
+        "warm_start": "warm start: other private runs released the weights at the start; what they cost comes on top"}
 RATIO = {"clipped_sum": 2.0, "centred_bit": 2.0, "loss": 2.0, "covariance": 2**0.5, "histogram": 2**0.5, "count": 1.0}
 
 def read(folder: Path, name: str) -> bytes:
@@ -97,8 +98,8 @@ certificate: format =discreet-certificate/1,discreet-certificate/2; claim claim;
   plan_fingerprint /sha256:[0-9a-f]{64}/; events Event; clipping clipping; charged_steps whole >=1; ex_post
   ex_post.ex_post | null; search search | null; ledger ledger; mechanism mechanism; assumptions list of text; model
   model; public_evaluations list of public_evaluations.each; bought_metrics list of bought_metrics.each; software
-  names to text; released? released; public_batches? public_batches; canaries? canaries; base? base; files names to
-  /[0-9a-f]{64}/
+  names to text; released? released; public_batches? public_batches; canaries? canaries; base? base; warm_start? some
+  list of warm_start.each; files names to /[0-9a-f]{64}/
 AdaptiveClipping: kind =adaptive; initial number >=1e-30 <=1e+30; bit_multiplier number >0; quantile number >0 <1;
   rate number >0 <=10; floor number >=1e-30 <=1e+30; cap number >=1e-30 <=1e+30
 AdaptivePlan: kind =adaptive; adjacency Adjacency; unit Unit; sampling PoissonSampling | ShuffleSampling | NoSampling;
@@ -233,6 +234,7 @@ TruncatedPoissonSampling: kind =truncated_poisson; rate number >0 <=1; capacity 
 Unit = =example,user
 ValidationDecay: kind =validation_decay; threshold number >=0; average whole >=1; period whole >=1; factor number >0
   <1; floor number >=0; metric =accuracy,count,training_accuracy,holdout_accuracy
+warm_start.each: run /[!-~]{1,200}/; epsilon number >=0 | null; delta number >0 <1; adjacency Adjacency; unit Unit
 """
 # End of the table.
 CHOICES: dict[str, str] = {}
@@ -323,8 +325,7 @@ def tensors(content: bytes) -> dict[str, tuple[list[int], str]]:
         shape, (begin, end) = entry["shape"], entry["data_offsets"]
         need(all(type(size) is int and size >= 0 for size in [*shape, begin, end]), "a tensor of no size")
         need(end - begin == math.prod(shape) * SIZES[entry["dtype"]], "a tensor has other bytes than its shape needs")
-        described = f"{entry['dtype']}{shape}".encode()
-        found[name] = shape, sha(described + content[start + begin : start + end])
+        found[name] = shape, sha(f"{entry['dtype']}{shape}".encode() + content[start + begin : start + end])
         ranges.append((begin, end))
     edges = [0, *itertools.chain(*sorted(ranges)), len(content) - start]
     need(edges[::2] == edges[1::2], "tensors overlap, or leave bytes between them")
@@ -467,8 +468,7 @@ def multiset(event: Any) -> Events:
 
 def stated(event: Any) -> Events:
     """The same of events as certificates write them: one composition of repetitions."""
-    form = event["event"] == "compose" and all(part["event"] == "repeat" for part in event["of"])
-    need(form, "the events are not one composition of repetitions")
+    need(event["event"] == "compose" and all(one["event"] == "repeat" for one in event["of"]), "no list of repeats")
     return multiset(event)
 
 def steps_in(event: Any) -> int:
@@ -773,7 +773,7 @@ def check(folder: Path, key: str | None, strictly: bool = False) -> str:
     need(not (strictly and beside), beside)
     most, whom = math.ceil(claim["epsilon"] * 1e4) / 1e4, "a person" if claim["unit"] == "user" else "a row"
     sure, more = math.ceil(1000 / (1 + math.exp(-most))) / 10, f"\n{beside}." if beside else ""
-    public = "".join("\n" + said.format(**facts[name]) for name, said in FREE.items() if name in facts)
+    public = "".join("\n" + said.format_map(facts[name]) for name, said in FREE.items() if name in facts)
     return f"""epsilon {most:.4f}, delta {claim["delta"]:g} and {claim["adjacency"]} follow from the events.
 In words: whoever thinks it equally likely that {whom} is in the data or not can be sure of either to at most {sure} %
 after all that he learns from this model, but for a chance of about {claim["delta"]:g}. {signed}{public}

@@ -19,7 +19,7 @@ def merge(
     from discreet.cli.loading import loading
 
     with loading():
-        from discreet.jobs.language.merging import PROOF
+        from discreet.jobs.language.base_folder import PROOF
         from discreet.jobs.language.merging import merge as merged
 
     merged(folder, model, out)
