@@ -13,6 +13,7 @@ from typing import Any
 from discreet.accounting.adaptive import costs
 from discreet.accounting.adaptive.filters import ZcdpFilter
 from discreet.certificate.model_spec import ModelSpec
+from discreet.certificate.warm_start import EarlierRun
 from discreet.core.errors import NotProved
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
 from discreet.publication.pages.formats import number, plain, rounded_down, rounded_up
@@ -54,7 +55,7 @@ def answers(
             "models on the way",
         ),
         ("Looks at the data that are covered", _covered(facts, plan, search)),
-        ("Looks at the data that are not covered", _uncovered(plan)),
+        ("Looks at the data that are not covered", _uncovered(facts, plan)),
         ("Unit", f"{words.unit} ({claim['unit']}); {words.several[0].lower()}{words.several[1:]}"),
         ("Adjacency", f"{claim['adjacency']}: {words.neighbours.get(claim['adjacency'], '')}"),
         ("Guarantee", _guarantee(claim, plan)),
@@ -84,8 +85,11 @@ def _covered(facts: dict[str, Any], plan: Plan | AdaptivePlan, search: Mapping[s
     return ", ".join(parts)
 
 
-def _uncovered(plan: Plan | AdaptivePlan) -> str:
+def _uncovered(facts: Mapping[str, Any], plan: Plan | AdaptivePlan) -> str:
     others = "anything else that was computed from the same data and released, other models for example"
+    if earlier := EarlierRun.named(facts.get("warm_start")):
+        lines = ", ".join(one.line for one in earlier)
+        others = f"the private runs that released the weights at the start: {lines}; {others}"
     if plan.search is not None:
         return f"settings that were chosen before the search by looking at this data, if there are any; {others}"
     return f"settings that were chosen by looking at this data, in earlier runs for example, if there are any; {others}"
@@ -112,7 +116,8 @@ def _declared(facts: dict[str, Any], plan: Plan | AdaptivePlan, words: Words) ->
 
 def _not_private(facts: dict[str, Any], spec: ModelSpec) -> str:
     trained, total = len(facts["model"]["private"]), len(facts["model"]["initial"])
-    parts = ["the state that training started from"]
+    warm = ", as other private runs released it" if "warm_start" in facts else ""
+    parts = [f"the state that training started from{warm}"]
     if trained < total:
         parts.append(f"tensors that were not trained ({number(total - trained)} of {number(total)})")
     if spec.preprocessing:
