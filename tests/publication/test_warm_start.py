@@ -17,20 +17,19 @@ from safetensors.torch import load_file
 from searches import build, tuning
 from torch import nn
 
-import discreet
 from discreet import publish, verify
-from discreet.certificate import warm_start
+from discreet.certificate import earlier_runs
 from discreet.core.errors import InputError
 from discreet.methods import Averaging
 from discreet.randomness import TestStream
-from discreet.training import Trained
+from discreet.training import Trained, Training
 from discreet.training.public import warm_starts
 from discreet.verification.standalone import verify as reviewer
 
 
 @pytest.fixture(autouse=True)
 def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm_start, "_RELEASED", {})
+    monkeypatch.setattr(earlier_runs, "_RELEASED", {})
 
 
 def names(trained: Trained) -> list[str]:
@@ -42,6 +41,15 @@ def again(model: nn.Module) -> nn.Linear:
     made = nn.Linear(4, 3)
     made.load_state_dict({name: tensor.clone() for name, tensor in copy.deepcopy(model.state_dict()).items()})
     return made
+
+
+def begin(training: Training) -> None:
+    """A first block of steps, and a checkpoint."""
+    with training.session() as session:
+        while not session.between_blocks or session.position == 0:
+            with session.step() as step:
+                step.add_all(training.criterion)
+        training.save(session)
 
 
 def test_the_certificate_names_the_run_and_everyone_is_told(
@@ -77,20 +85,10 @@ def test_nobody_can_leave_the_section_out(tmp_path: Path) -> None:
     publish(certified_run(tmp_path / "2", model=again(first.model)), folder)
     forged(folder, lambda facts: facts.pop("warm_start"))
     assert not verify(folder).accepted
+    assert reviewer.main([str(folder)]) == 1
     forged(folder, put("warm_start", value=[]))
     assert not verify(folder).accepted
     assert reviewer.main([str(folder)]) == 1
-
-
-def test_loaded_weights_are_known_with_all_the_runs_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = certified_run(tmp_path / "1", model=linear())
-    second = certified_run(tmp_path / "2", model=again(first.model))
-    publish(second, tmp_path / "published")
-    monkeypatch.setattr(warm_start, "_RELEASED", {})
-    loaded = discreet.load(tmp_path / "published", nn.Linear(4, 3))
-    assert first.entries[0].run in repr(loaded)
-    third = certified_run(tmp_path / "3", model=again(loaded.model))
-    assert names(third) == sorted([first.entries[0].run, second.entries[0].run])
 
 
 def test_weights_read_by_other_means_are_known_in_this_process_only(
@@ -101,7 +99,7 @@ def test_weights_read_by_other_means_are_known_in_this_process_only(
     model = linear(1)
     model.load_state_dict(load_file(tmp_path / "published" / "model.safetensors"))
     assert len(names(certified_run(tmp_path / "2", model=copy.deepcopy(model)))) == 1
-    monkeypatch.setattr(warm_start, "_RELEASED", {})
+    monkeypatch.setattr(earlier_runs, "_RELEASED", {})
     assert names(certified_run(tmp_path / "3", model=model)) == []
 
 
@@ -135,6 +133,35 @@ def test_a_run_that_failed_leaves_its_weights_in_the_model(tmp_path: Path) -> No
     assert names(certified_run(tmp_path / "2", model=model)) == [session.run]
 
 
+def test_a_resume_that_is_refused_leaves_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = tiny_training(tmp_path / "1", model=linear(), stream=None)
+    begin(training)
+    monkeypatch.setattr(earlier_runs, "_RELEASED", {})
+    model = linear()
+    with pytest.raises(InputError, match="noise"):
+        tiny_training(tmp_path / "1", model=model, stream=None, resume=True, noise="exact").run()
+    assert not torch.equal(model.state_dict()["weight"], linear().state_dict()["weight"])
+    assert names(certified_run(tmp_path / "2", model=model)) == [training.folder.run]
+
+
+@pytest.mark.parametrize("wrong", ["meta", "note"])
+def test_the_error_of_a_loop_is_heard_whatever_it_leaves(
+    tmp_path: Path, wrong: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    training = tiny_training(tmp_path / "1", model=linear(), stream=None)
+
+    def fail() -> None:
+        if wrong == "meta":
+            training.model.to("meta")
+        else:
+            (training.folder.path / "warm_start.json").write_text("{")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), training.session() as session:
+        training.take_steps(session, fail, 7, None)
+    assert "will not know" in caplog.messages[-1]
+
+
 def test_a_session_without_a_step_leaves_the_first_weights(tmp_path: Path) -> None:
     model = linear()
     with tiny_training(tmp_path / "1", model=model, stream=None).session():
@@ -145,19 +172,14 @@ def test_a_session_without_a_step_leaves_the_first_weights(tmp_path: Path) -> No
 def test_whoever_goes_on_with_the_run_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = certified_run(tmp_path / "1", model=linear())
     start = again(first.model)
-    training = tiny_training(tmp_path / "2", model=again(start), stream=None)
-    with training.session() as session:
-        while not session.between_blocks or session.position == 0:
-            with session.step() as step:
-                step.add_all(training.criterion)
-        training.save(session)
-    monkeypatch.setattr(warm_start, "_RELEASED", {})  # as in another process, which has read the weights from a file
+    begin(tiny_training(tmp_path / "2", model=again(start), stream=None))
+    monkeypatch.setattr(earlier_runs, "_RELEASED", {})  # as in another process, which has read the weights from a file
     resumed = tiny_training(tmp_path / "2", model=start, stream=None, resume=True).run()
     assert names(resumed) == [first.entries[0].run]
 
 
 def test_a_damaged_note_is_an_error(tmp_path: Path) -> None:
-    for content in ("{", "[1]", '[{"run": "a"}]'):
+    for content in ("{", "[1]", '[{"run": "a"}]', "{}", "null"):
         (tmp_path / "warm_start.json").write_text(content)
         with pytest.raises(InputError, match="cannot read"):
             warm_starts.kept(tmp_path)

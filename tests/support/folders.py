@@ -25,6 +25,7 @@ def folder_of(path: Path, model: nn.Module, spec: ModelSpec, released: dict[str,
     files["model.json"], weights, extras = spec.to_json().encode(), save(state), save(released or {})
     claim = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "add_remove", "unit": "example"}
     facts: dict[str, Any] = {"claim": claim, "model": {"sha256": digest(weights), "private": sorted(state)}}
+    facts["model"]["initial"] = dict.fromkeys(state, "0" * 64)
     facts["ledger"] = {"entries": [{"kind": "run", "run": "5" * 32}]}
     facts["files"] = {name: digest(content) for name, content in files.items()}
     if released:

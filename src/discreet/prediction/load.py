@@ -15,10 +15,10 @@ from safetensors.torch import load as read_tensors
 from torch import Tensor, nn
 
 from discreet.certificate.canonical import digest, strict_json
+from discreet.certificate.earlier_runs import EarlierRun, remember
 from discreet.certificate.files import CERTIFICATE, MODEL, hashed, read
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.certificate.tensorfile import tensor_digests
-from discreet.certificate.warm_start import EarlierRun, remember
 from discreet.core.errors import InputError, VerificationFailed
 from discreet.core.html import fact_lines, fact_table, rounded_up
 from discreet.prediction.steps import Step, build_step
@@ -131,7 +131,7 @@ def load(folder: str | Path, model: nn.Module | None = None) -> Predictor:
         model = _build(spec, state)
     _check_tensors(model, state)
     model.load_state_dict(state)
-    _remember(folder, facts, tensor_digests(content[MODEL]))
+    _remember(folder, facts, state, tensor_digests(content[MODEL]))
     return Predictor(model.eval(), spec, facts, tuple(build_step(step, released) for step in spec.preprocessing))
 
 
@@ -152,11 +152,19 @@ def _certified(folder: Path, facts: dict[str, Any]) -> dict[str, bytes]:
     return found
 
 
-def _remember(folder: Path, facts: dict[str, Any], digests: dict[str, str]) -> None:
-    """Note whose release these tensors are, for a run that starts from them."""
+def _remember(folder: Path, facts: dict[str, Any], state: dict[str, Tensor], digests: dict[str, str]) -> None:
+    """Note whose release these tensors are, for a run that starts from them.
+
+    Those that the run did not move may be of the runs that it started from; zeros and ones are nobody's.
+    """
+    varied = {name for name, one in state.items() if one.numel() > 1 and bool((one != one.flatten()[0]).any())}
     try:
-        remember([digests[name] for name in facts["model"]["private"]], EarlierRun.of_certificate(facts))
-    except (LookupError, TypeError):
+        own, earlier = EarlierRun.of_certificate(facts), EarlierRun.named(facts.get("warm_start"))
+        initial, private = facts["model"]["initial"], set(facts["model"]["private"])
+        moved = {name for name in private if digests[name] != initial[name]}
+        remember([digests[name] for name in moved], (own, *earlier))
+        remember([digests[name] for name in varied - moved], earlier)
+    except (LookupError, TypeError, ValueError):
         raise InputError(
             f"{folder} has a certificate that does not say which run made which tensors; ask for the folder again"
         ) from None

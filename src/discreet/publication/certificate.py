@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
+from discreet.certificate.earlier_runs import EarlierRun
 from discreet.certificate.equal_blocks import shortened
 from discreet.certificate.files import FORMAT, software
-from discreet.certificate.warm_start import EarlierRun
 from discreet.clipping.admission.admission import private_names
 from discreet.core import assumptions
 from discreet.core.errors import PrivacyViolation

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from discreet.certificate.declared_canaries import DeclaredCanaries
-from discreet.certificate.warm_start import EarlierRun, released_by
+from discreet.certificate.earlier_runs import EarlierRun
 from discreet.clipping import ENGINES, Criterion, private_parameters
 from discreet.clipping.digests import combined_digest, hidden_digests, state_digests
 from discreet.clipping.geometry import Geometry
@@ -41,6 +41,7 @@ from discreet.training.public.extra_rows import PublicSource, check_beside
 from discreet.training.public.inserted_canaries import check_counted
 from discreet.training.public.public_copy import PublicCopy
 from discreet.training.public.public_data import PublicData
+from discreet.training.public.warm_starts import started_from
 from discreet.training.unit_failures import random_unit
 
 
@@ -126,9 +127,10 @@ def checked(
     plan = plan.with_initial_state(combined_digest(declared[0]))
     warn_of_unverifiable(plan)
     unit = random_unit(behind, data, classes, plan.rows_per_unit)
-    earlier = released_by(declared[0].values())
-    found = plan, parts, data, clipping, declared, copy, beside, preflight, front, noise, unit, public.canaries
-    return Checked(*found, earlier)
+    canaries, earlier = public.canaries, started_from(model, declared[0])
+    return Checked(
+        plan, parts, data, clipping, declared, copy, beside, preflight, front, noise, unit, canaries, earlier
+    )
 
 
 def _classes(

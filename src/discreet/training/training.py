@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from discreet.certificate.warm_start import together
+from discreet.certificate.earlier_runs import together
 from discreet.clipping import Criterion, private_parameters, training_mode
 from discreet.clipping.digests import check_unchanged, state_digests
 from discreet.clipping.geometry import Geometry
@@ -39,7 +39,7 @@ from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.public.extra_rows import PublicBatches
 from discreet.training.public.monitor import Watch, every_so_often
 from discreet.training.public.public_data import PublicData
-from discreet.training.public.warm_starts import kept, remember, remember_left, this_run
+from discreet.training.public.warm_starts import kept, remember, remember_left
 from discreet.training.run.agreement import agreed
 from discreet.training.run.attempt import begun, opened, record_for_all
 from discreet.training.run.charges import Charges
@@ -149,15 +149,13 @@ class Training:
         declared, changed = self._checked.declared, "was changed since this Training was made; make a new one"
         self.team.together("the start of a session", lambda: refuse_changed(self.model, declared, changed))
         self.team.together("a look at what checkpoints keep", self._state.check)
-        with begun(self.team, self._opened, self._follow, self._start_attempt) as one:
-            self.preflight.report()
-            session = self.over(one.ledger, one.run, one.number, self._where.stream or one.stream)
-            try:
-                yield session
-            finally:
-                if session.position > 0 and not self.team.sharded:
-                    own = this_run(session.run, self.plan, self.mechanism)
-                    remember_left(self.folder.path, self.model, self._checked.declared[0], own)
+        try:
+            with begun(self.team, self._opened, self._follow, self._start_attempt) as one:
+                self.preflight.report()
+                yield self.over(one.ledger, one.run, one.number, self._where.stream or one.stream)
+        finally:
+            if not self.team.sharded:
+                remember_left(self.folder, self.model, declared[0], self.plan, self.mechanism)
 
     def over(self, ledger: Charges, run: str, attempt: int, stream: Stream) -> Session:
         """A session whose charges are in `ledger`; `session` opens one with its own run."""

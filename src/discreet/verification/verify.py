@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from discreet.certificate.earlier_runs import EarlierRun
 from discreet.certificate.equal_blocks import written_out
 from discreet.certificate.files import (
     FILES,
@@ -30,7 +31,6 @@ from discreet.certificate.files import (
 )
 from discreet.certificate.signature import check_signature, public_key
 from discreet.certificate.tensorfile import tensor_digests, tensor_sizes
-from discreet.certificate.warm_start import EarlierRun
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError, plain

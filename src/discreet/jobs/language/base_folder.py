@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from discreet.certificate.adapter_files import BASE
-from discreet.certificate.files import CERTIFICATE, read_certificate
-from discreet.certificate.warm_start import EarlierRun, remember
+from discreet.certificate.canonical import strict_json
+from discreet.certificate.earlier_runs import EarlierRun, remember
+from discreet.certificate.files import CERTIFICATE
 from discreet.clipping.digests import tensor_digest
 from discreet.core.disk import real
 from discreet.core.errors import InputError
@@ -51,12 +51,21 @@ def load_base(folder: Path, auto: str, what: str, **heads: Any) -> tuple[Any, An
 
 
 def note_private_runs(folder: Path, model: TransformersModel) -> None:
-    """Note that the weights from `folder` come from a private run, if the folder or its `PROOF` has a certificate."""
-    state = model.state_dict()
-    loaded = [state[BASE]] if BASE in state else state.values()  # adapters are new, and the base has one hash
-    for place in (folder, folder / PROOF):
-        if (place / CERTIFICATE).is_file():
-            remember(map(tensor_digest, loaded), EarlierRun.of_certificate(read_certificate(place)))
+    """Note that the weights from `folder` come from a private run, if the folder or its `PROOF` has a certificate.
+
+    Which of them adapters were added to is not known, so all are noted that are not alike everywhere, as zeros are.
+    `InputError` if the certificate cannot be read.
+    """
+    for path in (folder / CERTIFICATE, folder / PROOF / CERTIFICATE):
+        if not path.is_file():
+            continue
+        try:  # in a cache of the Hub, files are links
+            facts = strict_json(path.read_bytes(), str(path))
+            runs = EarlierRun.of_certificate(facts), *EarlierRun.named(facts.get("warm_start"))
+        except (OSError, LookupError, TypeError, ValueError, AttributeError):
+            raise InputError(f"{path} does not say which run released the model; ask for the folder again") from None
+        varied = (one for one in model.parameters() if bool((one != one.flatten()[:1]).any()))
+        remember(map(tensor_digest, varied), runs)
 
 
 def load_for(folder: Path, task: Task, classes: Sequence[str], what: str) -> tuple[Any, Any]:

@@ -15,6 +15,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from safetensors import SafetensorError
 
+from discreet.certificate.earlier_runs import EarlierRun
 from discreet.core.disk import real, whole_folder
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
@@ -79,6 +80,7 @@ def card(published: PublishedTexts) -> str:
         digest=published.digest,
         epsilon=rounded_up(claim["epsilon"]),
         delta=f"{claim['delta']:g}",
+        earlier=EarlierRun.named(facts.get("warm_start")),
         canaries=shown,
         exposure=statistics.mean(one.exposure for one in shown) if shown else 0.0,
         proof=PROOF,

@@ -11,8 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from discreet.certificate.described import About
+from discreet.certificate.earlier_runs import EarlierRun
 from discreet.certificate.model_spec import ModelSpec
-from discreet.certificate.warm_start import EarlierRun
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.plan import AdaptivePlan, Plan

@@ -21,8 +21,8 @@ from markupsafe import Markup
 from discreet.accounting.account import Method
 from discreet.accounting.answers.attack_risk import SideBySide, posterior_without_delta, side_by_side
 from discreet.certificate.described import About
+from discreet.certificate.earlier_runs import EarlierRun
 from discreet.certificate.model_spec import ModelSpec
-from discreet.certificate.warm_start import EarlierRun
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import BoundedRange, Event, Gaussian, SparseHistogram, flatten, steps_of, tally

@@ -12,8 +12,8 @@ from typing import Any
 
 from discreet.accounting.adaptive import costs
 from discreet.accounting.adaptive.filters import ZcdpFilter
+from discreet.certificate.earlier_runs import EarlierRun
 from discreet.certificate.model_spec import ModelSpec
-from discreet.certificate.warm_start import EarlierRun
 from discreet.core.errors import NotProved
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
 from discreet.publication.pages.formats import number, plain, rounded_down, rounded_up

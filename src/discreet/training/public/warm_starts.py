@@ -8,28 +8,40 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import torch
 from torch import nn
 
-from discreet.certificate import warm_start
-from discreet.certificate.warm_start import EarlierRun, together
+from discreet.certificate import earlier_runs
+from discreet.certificate.earlier_runs import EarlierRun, together
 from discreet.clipping.admission.admission import private_names
 from discreet.clipping.digests import tensor_digest
 from discreet.core.disk import write_durably
 from discreet.core.errors import InputError
 from discreet.plan import AdaptivePlan, Plan
+from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.trained import Mechanism, Trained
 
 _log = logging.getLogger("discreet")
 _FILE = "warm_start.json"
+_WEIGHTS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+def started_from(model: nn.Module, declared: Mapping[str, str]) -> tuple[EarlierRun, ...]:
+    """The runs that released weights of `model`. `declared`: digests of its state, in which weights below adapters
+    have one digest together."""
+    if not earlier_runs.remembered():
+        return ()
+    plain = [one for one in model.parameters() if type(one) is nn.Parameter and one.dtype in _WEIGHTS]
+    return earlier_runs.released_by([*declared.values(), *map(tensor_digest, plain)])
 
 
 def report(earlier: Sequence[EarlierRun]) -> None:
-    """Say that training starts from what other private runs released, before anything is charged."""
+    """Say that training starts from what other private runs released, before a step is charged."""
     if earlier:
         _log.warning(
-            "training starts from weights that another private run released: %s. What a person in the data of both "
-            "gives away adds up; this certificate names that run and is about its own steps alone. For one budget over "
-            "both, name the data set in each: run=RunOptions(ledger=..., dataset_id=...)",
+            "training starts from weights that other private runs released: %s. What a person in the data of several "
+            "runs gives away adds up; the certificate names those runs, and is about its own steps alone. For one "
+            "budget over all, name the data set in each: run=RunOptions(ledger=..., dataset_id=...)",
             ", ".join(one.line for one in earlier),
         )
 
@@ -37,7 +49,8 @@ def report(earlier: Sequence[EarlierRun]) -> None:
 def kept(folder: Path) -> tuple[EarlierRun, ...]:
     """The runs that the run in this folder started from."""
     try:
-        return EarlierRun.named(json.loads((folder / _FILE).read_text()))
+        found = json.loads((folder / _FILE).read_text())
+        return EarlierRun.named([*found] if isinstance(found, list) else [found])
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, TypeError):
@@ -52,26 +65,35 @@ def keep(folder: Path, earlier: Sequence[EarlierRun]) -> None:
     report(found)
 
 
-def this_run(name: str, plan: Plan | AdaptivePlan, mechanism: Mechanism) -> EarlierRun:
+def remember(trained: Trained) -> Trained:
+    """Note that the weights of this result are released; returns it."""
+    own = _this_run(trained.entries[0].run, trained.plan, trained.mechanism)
+    moved = [digest for name, digest in trained.final.items() if digest != trained.initial.get(name)]
+    earlier_runs.remember(moved, together((own,), trained.warm_start))
+    return trained
+
+
+def remember_left(
+    folder: RunFolder, model: nn.Module, initial: Mapping[str, str], plan: Plan | AdaptivePlan, mechanism: Mechanism
+) -> None:
+    """Note that the run in `folder` leaves weights in `model`, if it has moved them: it need not have ended well.
+
+    It never fails, as there may be an error to be heard already. `initial`: digests at the start.
+    """
+    try:
+        weights = dict(model.named_parameters(remove_duplicate=False))
+        digests = {name: tensor_digest(weights[name]) for name in private_names(model) & initial.keys()}
+        moved = [one for name, one in digests.items() if one != initial[name]]
+        if moved and folder.run:
+            own = _this_run(folder.run, plan, mechanism)
+            earlier_runs.remember(moved, together((own,), kept(folder.path)))
+    except Exception as error:
+        _log.warning("a later run will not know that this one has trained its model: %s", type(error).__name__)
+
+
+def _this_run(name: str, plan: Plan | AdaptivePlan, mechanism: Mechanism) -> EarlierRun:
     """A run as later ones will name it. Whose noise can be repeated has no guarantee."""
     guarantee = plan.guarantee()
     proved = guarantee.is_finite and mechanism.randomness == "system"
     epsilon = guarantee.epsilon if proved else None
     return EarlierRun(name, epsilon, guarantee.delta, guarantee.adjacency.value, guarantee.unit.value)
-
-
-def remember(trained: Trained) -> Trained:
-    """Note that the weights of this result are released; returns it."""
-    own = this_run(trained.entries[0].run, trained.plan, trained.mechanism)
-    moved = [digest for name, digest in trained.final.items() if digest != trained.initial.get(name)]
-    warm_start.remember(moved, together((own,), trained.warm_start))
-    return trained
-
-
-def remember_left(folder: Path, model: nn.Module, initial: Mapping[str, str], own: EarlierRun) -> None:
-    """Note that a run leaves the weights that it has moved in `model`: it need not have ended well. `folder`: its own;
-    `initial`: digests at its start."""
-    state, private = model.state_dict(), private_names(model)
-    digests = {name: tensor_digest(state[name]) for name in private & state.keys()}
-    moved = [one for name, one in digests.items() if one != initial.get(name)]
-    warm_start.remember(moved, together((own,), kept(folder)))

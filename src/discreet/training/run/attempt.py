@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 
 from discreet.certificate.declared_canaries import DeclaredCanaries
-from discreet.certificate.warm_start import EarlierRun
+from discreet.certificate.earlier_runs import EarlierRun
 from discreet.distributed.shared_ledger import SharedLedger
 from discreet.distributed.team import Team
 from discreet.ledger import Entry

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from discreet.certificate.warm_start import EarlierRun
+from discreet.certificate.earlier_runs import EarlierRun
 from discreet.clipping.engines.engine import Engine
 from discreet.core.html import fact_lines, fact_table, rounded_up
 from discreet.ledger import Entry

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from discreet.certificate.warm_start import EarlierRun, together
+from discreet.certificate.earlier_runs import EarlierRun, together
 from discreet.clipping import Criterion
 from discreet.clipping.separation.copies import copied
 from discreet.core.errors import DiscreetError, InputError, Interrupted

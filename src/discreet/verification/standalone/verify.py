@@ -275,10 +275,9 @@ def check_kind(value: Any, kind: str, where: str) -> None:
 
 def is_plain(value: Any, way: str) -> bool:
     """Whether a value is a word of a list, text of a pattern, or of a plain type and within limits."""
-    if way[0] == "=":
-        return type(value) is str and value in way[1:].split(",")
-    if way[0] == "/":
-        return type(value) is str and re.fullmatch(way[1:-1], value) is not None
+    if way[0] in "=/":
+        words = way[1:].split(",") if way[0] == "=" else [str(value)] * bool(re.fullmatch(way[1:-1], str(value)))
+        return type(value) is str and value in words
     some, (word, *limits) = way.startswith("some "), way.removeprefix("some ").split()
     known = {"null": value is None, "any": True, "truth": type(value) is bool, "whole": type(value) is int,
              "number": type(value) in (int, float) and abs(value) <= sys.float_info.max,
@@ -310,6 +309,7 @@ def check_fields(facts: Facts) -> None:
     need("sites" not in mechanism or mechanism["sites"] == apart, "sites whose units are not drawn independently")
     need((rows := facts.get("public_batches")) is None or rows["batch"] <= rows["rows"], "no such public rows")
     need(all(text.isascii() and 0 < len(text) <= 2000 for text in facts["assumptions"] or [""]), "no assumptions")
+    need(("(warm_start)" in "".join(facts["assumptions"])) == ("warm_start" in facts), "an untold warm start, or none")
 
 # 2. HASHES: model, files and ledger are those that the certificate is about.
 SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E5M2": 1, "F8_E4M3": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
