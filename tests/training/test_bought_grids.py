@@ -74,6 +74,6 @@ def test_more_held_out_rows_than_the_grid_was_checked_for_are_refused(tmp_path: 
     assert plan.holdout is not None
     held = [name for name in range(200) if plan.holdout.holds_out(name)][:21]
     trained = [name for name in range(200) if not plan.holdout.holds_out(name)][:3]
-    with pytest.raises(InputError, match="a metric would be bought of 21 units, more than the 9"):
+    with pytest.raises(InputError, match="a metric would be bought of more units than the 9"):
         tiny_training(tmp_path, plan=plan, data=blobs(24), ids=held + trained)
     assert list(tmp_path.iterdir()) == []

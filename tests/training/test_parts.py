@@ -211,10 +211,10 @@ def regression(_settings: Any) -> Setup:
     ("changes", "message"),
     [
         ({"ids": None}, "which part of the data a row is in must depend on nothing but each row itself"),
-        ({"ids": range(9)}, "9 identifiers"),
+        ({"ids": range(9)}, "ids has fewer identifiers than the data has rows"),
         ({"units": range(ROWS)}, "protects single rows"),
         ({"plan": {"unit": "user"}}, "say whose each row is"),
-        ({"data": blobs(4), "ids": range(4)}, r"part \d of 5 of the data has none of its 4 rows"),
+        ({"data": blobs(4), "ids": range(4)}, r"part \d of 5 of the data has no row"),
         ({"plan": {"population": 16.0}}, "more than the 20 that the declared population of a part allows"),
         ({"plan": {"adjacency": "replace_one"}}, "replace_one"),
         ({"grid": {"clip_norm": [1.0]}}, "at least two candidates"),

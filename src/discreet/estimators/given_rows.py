@@ -3,6 +3,7 @@ say how to mend them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -35,7 +36,7 @@ def refuse_unreadable(given: Any, name: str, *, numbers: bool) -> None:
     if getattr(getattr(given, "dtype", None), "names", None):
         raise InputError(f"{name} is an array of records; give a frame, for example pandas.DataFrame({name})")
     names = column_names(given)
-    twice = [one for one in names if names.count(one) > 1]
+    twice = [one for one, count in Counter(names).items() if count > 1]
     if twice:
         raise InputError(f"two columns are called {twice[0]!r}; rename one")
     if hasattr(given, "columns") and not names:

@@ -60,8 +60,8 @@ class PrivateRegressor(PublicScore, RegressorMixin, PrivateEstimator):  # type: 
         low, high = np.array(list(self._ranges.values())).T
         if found.shape[1:] != ((len(low),) if len(low) > 1 else ()):
             raise InputError(
-                f"y has shape {found.shape}, and target_bounds declares {len(low)} numbers for each row; give a column "
-                "for each"
+                f"y has entries of shape {found.shape[1:]}, and target_bounds declares {len(low)} numbers for each "
+                "row; give a column for each"
             )
         places = 2 * (np.clip(found.reshape(len(found), -1), low, high) - low) / (high - low) - 1
         return torch.from_numpy(places.astype(np.float32))

@@ -51,12 +51,12 @@ def group(identifiers: object, rows: int) -> Groups:
     return Groups(order, starts)
 
 
-def identifiers_of(identifiers: object, rows: int) -> list[int | str]:
-    """The identifiers of `rows` rows as Python values; errors as in `group`."""
+def identifiers_of(identifiers: object, rows: int, name: str = "units") -> list[int | str]:
+    """The identifiers of `rows` rows, given as `name`, as Python values; errors as in `group`."""
     values = _values(identifiers)
     if len(values) != rows:
         which = "fewer" if len(values) < rows else "more"  # how many rows there are is private
-        raise InputError(f"units has {which} identifiers than the data has rows; give one for each row")
+        raise InputError(f"{name} has {which} identifiers than the data has rows; give one for each row")
     if len({type(value) for value in values}) > 1:
         raise InputError("units mixes whole numbers and text, so that 7 and '7' would be two persons; use one of them")
     return values

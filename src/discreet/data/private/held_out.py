@@ -32,22 +32,21 @@ def hold_out(data: PrivateData, identifiers: object, side: Side, *, are_units: b
     at sites, each of them must keep rows to train on, and nothing may be held out at those of a process: others may
     have what is.
     """
-    names = _names(data, identifiers)
+    names = _names(data, identifiers, "units" if are_units else "ids")
     known = {name: side(name) for name in set(names)}
     out = np.fromiter((known[name] for name in names), np.bool_, len(names))
     sites = [range(data.rows)] if data.sites is None else data.sites.ranges.values()
     if any(out[rows.start : rows.stop].all() for rows in sites) or not (out.any() or data.sites is not None):
-        raise InputError(
-            f"the holdout takes {int(out.sum())} of {data.rows} rows and leaves a part empty; take another share"
-        )
+        taken = "all rows, or all of a site," if out.any() else "no row"
+        raise InputError(f"the holdout takes {taken} and leaves a part empty; take another share")
     trained, held = (_rows(data, names, np.flatnonzero(chosen), are_units) for chosen in (~out, out))
     return Parts(trained, held)
 
 
-def _names(data: PrivateData, identifiers: object) -> list[int | str]:
+def _names(data: PrivateData, identifiers: object, given: str) -> list[int | str]:
     """The identifier of each row; at sites they are given for each of them."""
     if data.sites is None:
-        return identifiers_of(identifiers, data.rows)
+        return identifiers_of(identifiers, data.rows, given)
     return [name for names in data.sites.named(identifiers).values() for name in names]
 
 

@@ -29,15 +29,13 @@ def in_parts(data: PrivateData, identifiers: object, place: Place, parts: int) -
     Rows with one identifier are in one part. `InputError` if a part is empty; the holder of the data learns that before
     anything is charged.
     """
-    names = identifiers_of(identifiers, data.rows)
+    names = identifiers_of(identifiers, data.rows, "ids")
     places = {name: place(name) for name in set(names)}
     at = np.fromiter((places[name] for name in names), np.int64, len(names))
     found = []
     for part in range(parts):
         rows = np.flatnonzero(at == part)
         if len(rows) == 0:
-            raise InputError(
-                f"part {part + 1} of {parts} of the data has none of its {data.rows} rows; take fewer candidates"
-            )
+            raise InputError(f"part {part + 1} of {parts} of the data has no row; take fewer candidates, or more rows")
         found.append(Portion(data.only(rows), [names[row] for row in rows]))
     return found

@@ -22,6 +22,7 @@ from discreet.core.extras import extra
 from discreet.core.html import rounded_up
 from discreet.jobs.language.base_folder import PROOF, without_bars
 from discreet.jobs.language.published_texts import PublishedTexts
+from discreet.publication.pages.formats import markdown
 from discreet.publication.pages.front_matter import language_task
 from discreet.publication.pages.measured_words import canaries
 
@@ -80,7 +81,7 @@ def card(published: PublishedTexts) -> str:
         digest=published.digest,
         epsilon=rounded_up(claim["epsilon"]),
         delta=f"{claim['delta']:g}",
-        earlier=EarlierRun.named(facts.get("warm_start")),
+        earlier=[markdown(one.line) for one in EarlierRun.named(facts.get("warm_start"))],
         canaries=shown,
         exposure=statistics.mean(one.exposure for one in shown) if shown else 0.0,
         proof=PROOF,

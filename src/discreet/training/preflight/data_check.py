@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,12 @@ from discreet.training.public.evaluation import rows_at_once
 from discreet.training.public.public_copy import PublicCopy
 
 _AT_ONCE = 512
+_ALONE = 8
+"""How many rows are tried by themselves, if the first of them fail."""
+
+_OF_TYPES = re.compile(r"\b(dtype|type|Float|Double|Half|BFloat16|Long|Int|Short|Byte|Char|Bool)\b")
+"""Words of torch's errors about types."""
+
 _OF_MODELS = (RuntimeError, ValueError, IndexError, TypeError, AttributeError, KeyError)
 """What a model may raise on rows that it was not made for."""
 
@@ -73,11 +80,21 @@ def try_row(model: nn.Module, criterion: Criterion, public: PrivateData) -> None
 
 
 def _try_alone(model: nn.Module, criterion: Criterion, data: PrivateData, device: torch.device) -> None:
-    """Run model and criterion on one row, after batches: what fails on each row would leave a run nothing but noise."""
-    try:
-        _try_rows(model, criterion, data, np.arange(1), device)
-    except InputError as error:
-        raise InputError(f"{FAILS_ALONE}: {error}; {LOOK_FOR}") from error
+    """Run model and criterion on single rows, after batches: what fails on each would leave a run nothing but noise.
+
+    Some rows may fail, those without a label for example: they add nothing to a step.
+    """
+    failed: InputError | None = None
+    for row in np.unique(np.linspace(0, data.rows - 1, _ALONE).astype(np.int64)):
+        try:
+            _try_rows(model, criterion, data, np.array([row]), device)
+        except InputError as error:
+            failed = error
+        else:
+            return
+    assert failed is not None
+    said = failed if not isinstance(failed.__cause__, Exception) else failed.__cause__
+    raise InputError(f"{FAILS_ALONE}: {_first_line(said)}; {LOOK_FOR}") from failed
 
 
 def _rows_at_once(model: nn.Module, data: PrivateData, device: torch.device) -> int:
@@ -121,7 +138,7 @@ def _try_rows(
         kind = f"; targets are {targets.dtype} of shape {tuple(targets.shape[1:])} for a row"
         if isinstance(output, Tensor):
             kind += f", and outputs {output.dtype} of shape {tuple(output.shape[1:])}"
-            kind += _as_wanted(criterion, output, targets)
+            kind += _as_wanted(criterion, output, targets, error)
         else:
             kind += f", and the model returns a {type(output).__name__}, which the loss gets as it is"
         raise InputError(f"{where}: the loss cannot take these targets: {_first_line(error)}{kind}") from error
@@ -159,7 +176,7 @@ def _other_kind(model: nn.Module, inputs: Tensor) -> str:
     return f"; the rows are {inputs.dtype} and the weights {weights}: convert one, as rows.to({weights})"
 
 
-def _as_wanted(criterion: Criterion, output: Tensor, targets: Tensor) -> str:
+def _as_wanted(criterion: Criterion, output: Tensor, targets: Tensor, error: Exception) -> str:
     """How to convert targets to what a loss takes; "" where that is not known."""
     of_labels, whole = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss), not targets.is_floating_point()
     if of_labels and targets.dim() == 2 and targets.shape[1] == 1:
@@ -173,7 +190,8 @@ def _as_wanted(criterion: Criterion, output: Tensor, targets: Tensor) -> str:
     )
     if wanted and output.shape[1:] == (1,):
         wanted = ".unsqueeze(1)"
-    wanted += ".float()" if whole and output.is_floating_point() else ""
+    if whole and output.is_floating_point() and (wanted or _OF_TYPES.search(str(error))):
+        wanted += ".float()"
     return f"; give targets{wanted}" if wanted else ""
 
 

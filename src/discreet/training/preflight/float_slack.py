@@ -18,6 +18,7 @@ from discreet.clipping.admission.example_axes import is_whole
 from discreet.core.assumptions import LEAST_BITS, MOST_BITS
 from discreet.core.errors import UnsupportedModel
 from discreet.training.preflight.engine_comparison import CUTS, Comparison
+from discreet.training.preflight.losses.loss_alone import CANNOT
 from discreet.training.preflight.random_rows import Examples, natural_rows, natural_tokens
 from discreet.training.preflight.whole_numbers import computes_with
 
@@ -30,9 +31,6 @@ SIZES = (16.0, 256.0, 4096.0)
 _NEGLIGIBLE = 2.0**-17
 """Float slack below this costs next to no noise. For larger numbers a larger slack is accepted only if it is less than
 twice as large."""
-
-_CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError)
-"""Exceptions of models and losses on rows that they cannot take."""
 
 
 class TooMuchRounding(UnsupportedModel):
@@ -61,8 +59,8 @@ def float_slack(stage: Comparison, name: str, distance: float) -> FloatSlack:
     """Measure the slack of the engine called `name`. `distance`: that on uniform rows, the first kind."""
     if stage.vanishing:
         raise TooMuchRounding(
-            "no random row has a gradient in this model and loss, so rounding cannot be measured; engine='exact' needs "
-            "no measurement"
+            "no random row has a gradient in this model and loss, so rounding cannot be measured (if it is so on your "
+            "rows too, nothing is learnt from them); engine='exact' needs no measurement"
         )
     examples, reach = stage.examples, 1.0
     if is_whole(examples.inputs):
@@ -106,6 +104,6 @@ def _on_other_rows(stage: Comparison, name: str, rows: Callable[[], Examples]) -
     """The slack measured on other rows; None if the model cannot take them."""
     try:
         found = stage.on(rows()).distance(name, CUTS[-1:])
-    except _CANNOT:
+    except CANNOT:
         return None
     return found.singles + found.excess

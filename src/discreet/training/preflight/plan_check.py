@@ -110,8 +110,8 @@ def check_bought(event: Event, declared: float, data: PrivateData) -> None:
     most = round(ROOM * declared) + 1
     if len(data) > most:
         raise InputError(
-            f"a metric would be bought of {len(data)} units, more than the {most} that the declared population allows; "
-            "declare a population that is public and large enough"
+            f"a metric would be bought of more units than the {most} that the declared population allows; declare a "
+            "population that is public and large enough"
         )
     check_grid(steps_of(event)[0], most)
 

@@ -276,8 +276,8 @@ def check_kind(value: Any, kind: str, where: str) -> None:
 def is_plain(value: Any, way: str) -> bool:
     """Whether a value is a word of a list, text of a pattern, or of a plain type and within limits."""
     if way[0] in "=/":
-        words = way[1:].split(",") if way[0] == "=" else [str(value)] * bool(re.fullmatch(way[1:-1], str(value)))
-        return type(value) is str and value in words
+        pattern = way[1:-1] if way[0] == "/" else re.escape(way[1:]).replace(",", "|")
+        return type(value) is str and re.fullmatch(pattern, value) is not None
     some, (word, *limits) = way.startswith("some "), way.removeprefix("some ").split()
     known = {"null": value is None, "any": True, "truth": type(value) is bool, "whole": type(value) is int,
              "number": type(value) in (int, float) and abs(value) <= sys.float_info.max,

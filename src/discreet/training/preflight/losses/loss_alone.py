@@ -36,7 +36,10 @@ CANNOT = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError, Ass
 """Exceptions of models and losses on rows that they cannot take."""
 
 FAILS_ALONE = "a row alone fails where a batch does not, and each row is taken alone"
-LOOK_FOR = "look for a squeeze() without a dimension, or statistics over the batch, in the model and the loss"
+LOOK_FOR = (
+    "look for a squeeze() without a dimension, statistics over the batch, or an error where a row has no label, in the "
+    "model and the loss"
+)
 
 _log = logging.getLogger("discreet")
 
@@ -96,10 +99,12 @@ def refuse_without_gradient(model: nn.Module, criterion: Criterion, examples: Ex
 
 
 def _kinds(examples: Examples) -> list[Examples]:
-    """The examples with their targets, and where these are real numbers with others: from 0 to 2, and signs."""
+    """The examples with their targets, and with others: whole numbers from 0 on, one for each example; where they are
+    real numbers, whole ones from 0 to 2, and signs."""
     drawn = examples.targets
     if not drawn.is_floating_point():
-        return [examples]
+        counted = torch.arange(len(drawn), device=drawn.device).to(drawn.dtype)
+        return [examples, replace(examples, targets=counted.reshape(-1, *[1] * (drawn.dim() - 1)).expand_as(drawn))]
     signs = torch.where(drawn < 0.5, -1.0, 1.0).to(drawn)
     return [examples, *(replace(examples, targets=one) for one in ((2.9 * drawn).floor(), signs))]
 

@@ -27,14 +27,15 @@ def refuse_lost_weights(model: nn.Module, criterion: Criterion, examples: Exampl
     with modes_kept(seen), torch.random.fork_rng():
         training_mode(seen)
         try:
-            lost = _uses(model, loss, seen, examples) or (not apart and _uses(seen, loss, seen, examples))
+            lost = _uses(model, loss, seen, examples)
+            held = not lost and not apart and _uses(seen, loss, seen, examples)
         except CANNOT:
             return
-    if lost:
+    if lost or held:
         raise UnsupportedModel(
             f"{named(criterion)} uses weights of the model beside its output, and no gradient would come of it: an L2 "
             "penalty is the optimizer's weight_decay; what else the loss needs, `forward` returns, one entry for each "
-            "row"
+            "row" + ("; engine='exact' takes this loss, which holds the model, as it is" if held else "")
         )
 
 
