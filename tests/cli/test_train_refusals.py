@@ -48,7 +48,10 @@ BAD_USAGE: dict[str, tuple[list[str], list[str]]] = {
         ["train", "digits", *FAST, "--ledger", "http://example.org/ledger"],
         ["postgresql://"],
     ),
-    "population far below the rows": (["train", "digits", "--population", "1000"], ["1437 rows", "population"]),
+    "population far below the rows": (
+        ["train", "digits", "--population", "1000"],
+        ["more rows than the 1250", "population"],
+    ),
     "--resume of nothing": (["train", "--resume", "nowhere"], ["nowhere", "OUT.run"]),
     "--resume of a folder without a name": (["train", "--resume", "."], ["is not the folder of a run", "OUT.run"]),
     "--resume with --dataset-id": (["train", "--resume", "nowhere", "--dataset-id", "x"], ["--resume", "leave out"]),

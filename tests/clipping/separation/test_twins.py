@@ -108,7 +108,7 @@ def test_a_loss_that_seeds_the_generator_decides_nothing_of_the_next_chunk(engin
 
 @pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])
 def test_what_cannot_be_followed_is_refused(engine: str, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedModel, match="objects of a type of their own"):
+    with pytest.raises(UnsupportedModel, match="an object of type Scores, of which nobody can tell"):
         training(Returns, engine, tmp_path, criterion=of_scores)
     model = Balanced()
     with pytest.raises(UnsupportedModel, match="the loss holds the model"):

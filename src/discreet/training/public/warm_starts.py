@@ -66,7 +66,9 @@ def keep(folder: Path, earlier: Sequence[EarlierRun]) -> None:
 
 
 def remember(trained: Trained) -> Trained:
-    """Note that the weights of this result are released; returns it."""
+    """Note that the weights of this result are released; returns it. Without an entry in a ledger it is no release."""
+    if not trained.entries:
+        return trained
     own = _this_run(trained.entries[0].run, trained.plan, trained.mechanism)
     moved = [digest for name, digest in trained.final.items() if digest != trained.initial.get(name)]
     earlier_runs.remember(moved, together((own,), trained.warm_start))
