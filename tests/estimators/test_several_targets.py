@@ -45,8 +45,8 @@ def test_several_numbers_of_each_row(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bounds", "targets", "said"),
     [
-        (RANGES, BOTH[:, 0], "y has shape .300,., and target_bounds declares 2 numbers"),
-        (RANGES, np.c_[BOTH, BOTH], "y has shape .300, 4., and target_bounds declares 2 numbers"),
+        (RANGES, BOTH[:, 0], "y has 1 number for each row, and target_bounds declares 2;"),
+        (RANGES, np.c_[BOTH, BOTH], "y has 4 numbers for each row, and target_bounds declares 2;"),
         ((0, 1), BOTH, "y should be a 1d array"),
         ({"cost": (100, 200), "stay": (6, 0)}, BOTH, "the range of stay is 6 to 0"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -59,9 +60,10 @@ class PrivateRegressor(PublicScore, RegressorMixin, PrivateEstimator):  # type: 
         found = plain(lambda: check_array(target, dtype=np.float64, ensure_2d=False, input_name="y"), y=target)
         low, high = np.array(list(self._ranges.values())).T
         if found.shape[1:] != ((len(low),) if len(low) > 1 else ()):
+            count = math.prod(found.shape[1:])  # how many rows there are is private
             raise InputError(
-                f"y has entries of shape {found.shape[1:]}, and target_bounds declares {len(low)} numbers for each "
-                "row; give a column for each"
+                f"y has {count} {'number' if count == 1 else 'numbers'} for each row, and target_bounds declares "
+                f"{len(low)}; give a column for each"
             )
         places = 2 * (np.clip(found.reshape(len(found), -1), low, high) - low) / (high - low) - 1
         return torch.from_numpy(places.astype(np.float32))
