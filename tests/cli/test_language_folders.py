@@ -11,8 +11,8 @@ import pytest
 import torch
 import yaml
 from tiny_model_folder import PUBLIC, model_folder, transformers
+from warm_runs import in_another_process
 
-from discreet.certificate import earlier_runs
 from discreet.cli.app import run
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -122,7 +122,7 @@ def test_training_that_goes_on_from_a_merged_model_names_its_run(
     capsys: pytest.CaptureFixture[str], adapters: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("peft", reason="peft is not installed; it is in the extra hf")
-    monkeypatch.setattr(earlier_runs, "_RELEASED", {})  # a command has a process of its own
+    in_another_process(monkeypatch)  # a command has a process of its own
     folder = published(capsys, *CLASSES, "--lora", "2")
     assert run(["merge", str(folder), "--model", "tiny", "--out", "merged"]) == 0, capsys.readouterr().err
     for file in [one for one in Path("merged").rglob("*") if one.is_file()]:  # links, as in a cache of the Hub

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -11,35 +10,24 @@ import pytest
 import torch
 from problems import certified_run, linear
 from torch import nn
+from warm_runs import again, in_another_process, names
 
 import discreet
 from discreet import publish
-from discreet.certificate import earlier_runs
 from discreet.certificate.earlier_runs import EarlierRun, together
 from discreet.core.errors import InputError
-from discreet.training import Trained
 
 
 @pytest.fixture(autouse=True)
 def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(earlier_runs, "_RELEASED", {})
-
-
-def names(trained: Trained) -> list[str]:
-    return [one.run for one in trained.warm_start]
-
-
-def again(model: nn.Module) -> nn.Linear:
-    made = nn.Linear(4, 3)
-    made.load_state_dict(copy.deepcopy(model.state_dict()))
-    return made
+    in_another_process(monkeypatch)
 
 
 def test_loaded_weights_are_known_with_all_the_runs_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = certified_run(tmp_path / "1", model=linear())
     second = certified_run(tmp_path / "2", model=again(first.model))
     publish(second, tmp_path / "published")
-    monkeypatch.setattr(earlier_runs, "_RELEASED", {})
+    in_another_process(monkeypatch)
     loaded = discreet.load(tmp_path / "published", nn.Linear(4, 3))
     assert first.entries[0].run in repr(loaded)
     third = certified_run(tmp_path / "3", model=again(loaded.model))
@@ -53,7 +41,7 @@ def test_a_body_that_the_run_left_as_it_was_is_of_the_run_before(
     body = again(first.model).requires_grad_(False)
     second = certified_run(tmp_path / "2", model=nn.Sequential(body, nn.Linear(3, 3)))
     publish(second, tmp_path / "published")
-    monkeypatch.setattr(earlier_runs, "_RELEASED", {})
+    in_another_process(monkeypatch)
     loaded = discreet.load(tmp_path / "published", nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 3)))
     body = again(loaded.model.get_submodule("0"))
     third = certified_run(tmp_path / "3", model=nn.Sequential(body, nn.Linear(3, 3)))

@@ -16,31 +16,20 @@ from problems import certified_run, linear, tiny_training
 from safetensors.torch import load_file
 from searches import build, tuning
 from torch import nn
+from warm_runs import again, in_another_process, names
 
 from discreet import publish, verify
-from discreet.certificate import earlier_runs
 from discreet.core.errors import InputError
 from discreet.methods import Averaging
 from discreet.randomness import TestStream
-from discreet.training import Trained, Training
+from discreet.training import Training
 from discreet.training.public import warm_starts
 from discreet.verification.standalone import verify as reviewer
 
 
 @pytest.fixture(autouse=True)
 def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(earlier_runs, "_RELEASED", {})
-
-
-def names(trained: Trained) -> list[str]:
-    return [one.run for one in trained.warm_start]
-
-
-def again(model: nn.Module) -> nn.Linear:
-    """Another object with the same weights, which came through a file or the like."""
-    made = nn.Linear(4, 3)
-    made.load_state_dict({name: tensor.clone() for name, tensor in copy.deepcopy(model.state_dict()).items()})
-    return made
+    in_another_process(monkeypatch)
 
 
 def begin(training: Training) -> None:
@@ -99,7 +88,7 @@ def test_weights_read_by_other_means_are_known_in_this_process_only(
     model = linear(1)
     model.load_state_dict(load_file(tmp_path / "published" / "model.safetensors"))
     assert len(names(certified_run(tmp_path / "2", model=copy.deepcopy(model)))) == 1
-    monkeypatch.setattr(earlier_runs, "_RELEASED", {})
+    in_another_process(monkeypatch)
     assert names(certified_run(tmp_path / "3", model=model)) == []
 
 
@@ -136,7 +125,7 @@ def test_a_run_that_failed_leaves_its_weights_in_the_model(tmp_path: Path) -> No
 def test_a_resume_that_is_refused_leaves_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = tiny_training(tmp_path / "1", model=linear(), stream=None)
     begin(training)
-    monkeypatch.setattr(earlier_runs, "_RELEASED", {})
+    in_another_process(monkeypatch)
     model = linear()
     with pytest.raises(InputError, match="noise"):
         tiny_training(tmp_path / "1", model=model, stream=None, resume=True, noise="exact").run()
@@ -173,7 +162,7 @@ def test_whoever_goes_on_with_the_run_says_the_same(tmp_path: Path, monkeypatch:
     first = certified_run(tmp_path / "1", model=linear())
     start = again(first.model)
     begin(tiny_training(tmp_path / "2", model=again(start), stream=None))
-    monkeypatch.setattr(earlier_runs, "_RELEASED", {})  # as in another process, which has read the weights from a file
+    in_another_process(monkeypatch)  # as in another process, which has read the weights from a file
     resumed = tiny_training(tmp_path / "2", model=start, stream=None, resume=True).run()
     assert names(resumed) == [first.entries[0].run]
 

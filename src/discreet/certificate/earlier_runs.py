@@ -75,7 +75,7 @@ def remember(digests: Iterable[str], runs: Iterable[EarlierRun]) -> None:
 
 
 def remembered() -> bool:
-    """Whether this process has seen any release."""
+    """Whether weights of any private run are known in this process."""
     return bool(_RELEASED)
 
 

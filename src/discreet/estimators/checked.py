@@ -86,7 +86,7 @@ def plain(check: Callable[[], Result], *, labels: bool = False, **given: object)
 
 
 def _known(said: str) -> str | None:
-    """What is repeated of an error of scikit-learn; None of one that is not known."""
+    """The part of an error of scikit-learn that is passed on, which has no value of a row; None for other errors."""
     for begin, instead in _REPEATED:
         if (found := re.match(begin, said)) is not None:
             return found[0] if instead is None else instead.format(found[0])

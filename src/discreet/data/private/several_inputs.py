@@ -37,7 +37,7 @@ def kind_of(data: object) -> str:
 
 
 def _is_ragged(inputs: object, targets: object) -> bool:
-    """Whether inputs are a list of as many tensors as there are targets, of which some have another shape."""
+    """Whether inputs are a list with one tensor for each target, and these tensors differ in shape."""
     if not isinstance(inputs, list) or not all(map(_is_array, inputs)) or not _is_array(targets):
         return False
     return len(inputs) == len(targets) and len({tuple(one.shape) for one in inputs}) > 1  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from discreet.training.public.public_copy import PublicCopy
 
 _AT_ONCE = 512
 _ALONE = 8
-"""How many rows are tried by themselves, if the first of them fail."""
+"""The most rows that are tried alone; one that passes is enough."""
 
 _OF_TYPES = re.compile(r"\b(dtype|type|Float|Double|Half|BFloat16|Long|Int|Short|Byte|Char|Bool)\b")
 """Words of torch's errors about types."""
@@ -177,7 +177,7 @@ def _other_kind(model: nn.Module, inputs: Tensor) -> str:
 
 
 def _as_wanted(criterion: Criterion, output: Tensor, targets: Tensor, error: Exception) -> str:
-    """How to convert targets to what a loss takes; "" where that is not known."""
+    """Advice on how to convert targets to what the loss takes; "" where there is none."""
     of_labels, whole = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss), not targets.is_floating_point()
     if of_labels and targets.dim() == 2 and targets.shape[1] == 1:
         return "; labels have no axis of their own: give targets.squeeze(1)" + ("" if whole else ".long()")
@@ -196,7 +196,7 @@ def _as_wanted(criterion: Criterion, output: Tensor, targets: Tensor, error: Exc
 
 
 def _padded(error: Exception) -> str:
-    """What to do with rows of different lengths; "" for another error."""
+    """Advice for rows of different lengths; "" if the error is another."""
     if "equal size" not in str(error):
         return ""
     return (

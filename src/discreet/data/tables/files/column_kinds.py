@@ -83,7 +83,7 @@ def kind_of(values: pa.Array, missing: tuple[str, ...], marks: Marks) -> Kind:
 
 
 def _marked(values: pa.Array, mark: str | None) -> tuple[bool, bool]:
-    """Whether some numbers have the mark, and whether each that has it can be read in two ways, as 1.234 can."""
+    """Whether some numbers contain the mark; and whether all of those are ambiguous, as 1.234 is."""
     if mark is None:
         return False, False
     marked = values.filter(pc.match_substring(values, mark))

@@ -130,7 +130,7 @@ def _marks(columns: Sequence[Sequence[str]]) -> tuple[str | None, str | None]:
 
 
 def _either(values: Sequence[str], mark: str) -> bool:
-    """Whether a column's numbers can be read in two ways: in 1.234 the mark separates thousands, or decimals."""
+    """Whether a column's numbers are ambiguous: in 1.234 the mark may separate thousands or decimals."""
     number = re.compile(rf"\d+|[1-9]\d{{0,2}}{re.escape(mark)}\d{{3}}")
     return any(mark in value for value in values) and all(number.fullmatch(value) for value in values)
 
