@@ -9,11 +9,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from discreet.clipping.capture.repeatable import AttentionInOrder, repeatable
+from discreet.clipping.capture.repeatable import AttentionInOrder, repeatable, without_cudnn_attention
 
 KERNEL = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 """Takes the place of the one of cards."""
@@ -65,3 +66,21 @@ def test_operators_that_take_functions_run_as_they_are() -> None:
     with AttentionInOrder((KERNEL,)):
         found = flex_attention(x, x.tanh(), x.sin())
     torch.testing.assert_close(found, F.scaled_dot_product_attention(x, x.tanh(), x.sin()))
+
+
+def test_cudnn_has_no_part_in_attention() -> None:
+    """Its backward pass adds up in any order (torch 2.11 on an H200: gradients of two equal calls differ)."""
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+    with repeatable():
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+
+
+def test_it_stays_where_nothing_else_is_allowed() -> None:
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        with without_cudnn_attention():
+            assert torch.backends.cuda.cudnn_sdp_enabled()
+        assert torch.backends.cuda.cudnn_sdp_enabled()
+    with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH]), without_cudnn_attention():
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+        assert torch.backends.cuda.math_sdp_enabled()

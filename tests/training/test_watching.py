@@ -13,9 +13,12 @@ from mixing_runs import moves, training
 from torch import Tensor, nn
 
 from discreet import Augmented, Training, UnsupportedModel
-from discreet.clipping import ENGINES, Engine
+from discreet.clipping import ENGINES, Clip, Engine
 from discreet.clipping.engines.long_rows import LongAlone
 from discreet.clipping.separation import Function, Together
+from discreet.clipping.separation.copies import Twin
+from discreet.clipping.separation.recorder import Recorder
+from discreet.clipping.separation.watched import attempted
 from discreet.training.augmented_views import transformed
 
 STEPS = 20  # of 60 rows: what comes after 1,000 rows comes in the last three
@@ -178,3 +181,20 @@ def test_a_model_of_torch_func_is_refused_in_words_where_batches_run_as_batches(
     with pytest.raises(UnsupportedModel, match=r"cannot be tried on batches of random rows|used outside the module"):
         training(Mapped, engine, tmp_path)
     assert training(Mapped, "auto", tmp_path).made_of.engine.name == "vmap"
+
+
+def test_backward_passes_stay_in_the_thread_that_is_watched() -> None:
+    """Those of cards would run in threads where no operator is recorded, and each chunk would be taken one by one."""
+    found: list[bool] = []
+
+    def sums(*_: object) -> dict[str, Tensor]:
+        now = torch.autograd.set_multithreading_enabled(False)
+        found.append(now.prev)
+        now.__exit__(None, None, None)
+        return {}
+
+    with Recorder().recording():
+        attempted(sums, Twin(nn.Linear(2, 2), nn.MSELoss()), torch.zeros(1, 2), torch.zeros(1, 2), Clip(1.0, 1.0), None)
+    assert found == [False]
+    now = torch.autograd.set_multithreading_enabled(True)
+    assert now.prev

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.core.array_types import Array, IntArray
+from discreet.randomness.blocks import in_blocks
 from discreet.randomness.machine_code import machine_code
 
 LARGEST_MULTIPLE = 2.0**52
@@ -25,7 +26,13 @@ def rounded(values: Array, grid: float) -> Array:
     """Every value rounded to the nearest multiple of `grid`, a power of two: float64, same shape; in place if the
     values can be written to."""
     out = np.require(values, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])
-    compiled().round_double(out.reshape(-1), grid)
+    flat = out.reshape(-1)
+
+    def part(start: int, stop: int) -> int:
+        compiled().round_double(flat[start:stop], grid)
+        return 0
+
+    in_blocks(part, flat.size)
     return out
 
 

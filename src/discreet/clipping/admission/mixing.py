@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +33,9 @@ _LARGE_WHOLE = (255, 65_535, -128)
 
 CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError)
 """Errors that models raise for rows that they cannot handle."""
+
+Exchange = tuple[int, Tensor, bool]
+"""A row, its replacement, and whether every model must be able to run on it."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
             first = _look(model, inputs, others)
             with moved_weights(model):
                 second = _look(model, others, inputs)
-            third = _look_there(model, inputs, others)
+            third = _look_there(model, inputs)
     finally:
         writing = _put_back(model, kept)
     looks = first, second, third
@@ -98,17 +101,27 @@ def _look(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
     forgetful = _differing(usual, again)
     if forgetful:
         return Findings(remembering=forgetful)
-    aligned = [call.name for call in usual] == [call.name for call in shorter]
-    sizes = len(inputs), len(inputs) - 1
-    places = [
-        [place_of(a, b, *sizes) for a, b in zip(_all(one), _all(other), strict=False)]
-        if aligned
-        else [Place(0, 1)] * len(_all(one))
-        for one, other in zip(usual, shorter if aligned else usual, strict=True)
+    places = _places(usual, shorter, len(inputs))
+    return _exchanged(model, usual, places, inputs, _exchanges(inputs, others))
+
+
+def _places(usual: Trace, shorter: Trace, size: int) -> list[list[Place]]:
+    """Where the examples are in the tensors of each call, by those of one example less."""
+    if [call.name for call in usual] != [call.name for call in shorter]:
+        return [[Place(0, 1)] * len(_all(one)) for one in usual]
+    return [
+        [place_of(a, b, size, size - 1) for a, b in zip(_all(one), _all(other), strict=False)]
+        for one, other in zip(usual, shorter, strict=True)
     ]
+
+
+def _exchanged(
+    model: nn.Module, usual: Trace, places: list[list[Place]], inputs: Tensor, exchanges: Iterable[Exchange]
+) -> Findings:
+    """What changes beside a row that is exchanged for another."""
     mixing: list[str] = []
     inside: list[str] = []
-    for row, other, usually in _exchanges(inputs, others):
+    for row, other, usually in exchanges:
         changed = inputs.clone()
         changed[row] = other
         calls = trace(model, (changed,)) if usually else _trace_large(model, changed)
@@ -129,8 +142,8 @@ def _trace_large(model: nn.Module, inputs: Tensor) -> Trace | None:
         return None
 
 
-def _exchanges(inputs: Tensor, others: Tensor) -> Iterator[tuple[int, Tensor, bool]]:
-    """The exchanges: (row, its replacement, whether every model must be able to run on it).
+def _exchanges(inputs: Tensor, others: Tensor) -> Iterator[Exchange]:
+    """All exchanges.
 
     The last replacements are not finite. Private rows are finite, but outputs of modules for large rows need not be,
     and a branch that tests for this may be taken for all rows.
@@ -138,9 +151,8 @@ def _exchanges(inputs: Tensor, others: Tensor) -> Iterator[tuple[int, Tensor, bo
     for row in range(len(inputs)):
         yield row, others[row], True
     if is_whole(inputs):
-        for row, number in enumerate(_LARGE_WHOLE if _on_processor(inputs) and inputs.dtype != torch.bool else ()):
-            kind = torch.iinfo(inputs.dtype)
-            yield row, torch.full_like(others[row], max(kind.min, min(number, kind.max))), False
+        if _on_processor(inputs):
+            yield from _large_whole(inputs)
         return
     for row, factor in enumerate(_LARGE):
         yield row, others[row] * factor, False
@@ -151,17 +163,26 @@ def _exchanges(inputs: Tensor, others: Tensor) -> Iterator[tuple[int, Tensor, bo
         yield 1, overflown, False
 
 
+def _large_whole(inputs: Tensor) -> Iterator[Exchange]:
+    """Exchanges for rows of large whole numbers."""
+    for row, number in enumerate(_LARGE_WHOLE if inputs.dtype != torch.bool else ()):
+        kind = torch.iinfo(inputs.dtype)
+        yield row, torch.full_like(inputs[row], max(kind.min, min(number, kind.max))), False
+
+
 def _on_processor(inputs: Tensor) -> bool:
     return inputs.device.type == "cpu"
 
 
-def _look_there(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
-    """`_look` for whole numbers on the CPU, if the model can run there. Large whole numbers are tried only there: they
+def _look_there(model: nn.Module, inputs: Tensor) -> Findings:
+    """What rows of large whole numbers change, on the CPU, if the model can run there. They are tried only there: they
     may be indices into a table, and an accelerator cannot be used any more after an index out of range."""
     if not is_whole(inputs) or _on_processor(inputs):
         return Findings()
     try:
-        return _look(copy.deepcopy(model).cpu(), inputs.cpu(), others.cpu())
+        there, rows = copy.deepcopy(model).cpu(), inputs[: len(_LARGE_WHOLE)].cpu()
+        usual, shorter = trace(there, (rows,)), trace(there, (rows[:-1],))
+        return _exchanged(there, usual, _places(usual, shorter, len(rows)), rows, _large_whole(rows))
     except Exception:  # copying may raise any error
         return Findings()
 

@@ -13,6 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 _ATTENTION = (
     torch.ops.aten._scaled_dot_product_flash_attention_backward.default,
     torch.ops.aten._flash_attention_backward.default,
+    torch.ops.aten._scaled_dot_product_efficient_attention_backward.default,
+    torch.ops.aten._efficient_attention_backward.default,
 )
 """Operators of CUDA that have a deterministic algorithm, but use it only if torch demands it of all operators."""
 
@@ -20,7 +22,7 @@ _ATTENTION = (
 @contextmanager
 def repeatable() -> Iterator[None]:
     """Inside, torch uses deterministic algorithms, where it has them."""
-    with _deterministic(warn_only=True), _attention():
+    with _deterministic(warn_only=True), _attention(), without_cudnn_attention():
         yield
 
 
@@ -29,8 +31,22 @@ def _attention() -> AbstractContextManager[Any]:
     return AttentionInOrder(_ATTENTION) if used else nullcontext()
 
 
+@contextmanager
+def without_cudnn_attention() -> Iterator[None]:
+    """Inside, attention is not computed by cuDNN, for whose backward pass torch has no deterministic algorithm; unless
+    nothing else is allowed."""
+    cuda: Any = torch.backends.cuda
+    enabled = cuda.cudnn_sdp_enabled()
+    others = cuda.flash_sdp_enabled() or cuda.mem_efficient_sdp_enabled() or cuda.math_sdp_enabled()
+    cuda.enable_cudnn_sdp(enabled and not others)
+    try:
+        yield
+    finally:
+        cuda.enable_cudnn_sdp(enabled)
+
+
 class AttentionInOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Makes the backward pass of flash attention deterministic.
+    """Makes the backward pass of attention deterministic.
 
     Otherwise it adds gradients up in another order with each call, which looks like state that a model keeps.
     `operators`: those that are demanded to be deterministic. Some others cannot be, so it is not demanded of them.

@@ -181,10 +181,13 @@ def attempted(
     sums: Sums, twin: Twin, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
 ) -> Mapping[str, Tensor] | None:
     """The sums of an engine for rows, with a twin as the model; None on an error, since raising it would tell about
-    a row. Whatever a row changed of gradient mode and default type is undone."""
+    a row. Whatever a row changed of gradient mode and default type is undone.
+
+    Backward passes stay in this thread, where a recorder sees them: `inference_mode(False)` alone would let those of
+    cards run in others again."""
     dtype = torch.get_default_dtype()
     try:
-        with torch.inference_mode(False), torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad(), torch.autograd.set_multithreading_enabled(False):
             return sums(twin.model, twin.criterion, inputs, targets, clip, units)
     except NOT_OF_A_ROW:
         raise

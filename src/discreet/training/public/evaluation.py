@@ -14,7 +14,7 @@ from discreet.clipping.valued import ValuedCrossEntropy
 
 _AT_ONCE = 1024
 
-_OUTPUTS = 2**28
+_OUTPUTS, _OUTPUTS_ON_CARDS = 2**28, 2**30
 """Bytes that the outputs of the rows that are run at once may take: scores of every word at every token are large."""
 
 _OF_NUMBERS = nn.MSELoss | nn.L1Loss | nn.SmoothL1Loss | nn.HuberLoss
@@ -56,7 +56,7 @@ def rows_at_once(model: nn.Module, row: Tensor, most: int) -> int:
     except (RuntimeError, ValueError, IndexError, TypeError, AttributeError, KeyError):
         return most
     size = sum(one.numel() * one.element_size() for one in outputs if isinstance(one, Tensor))
-    return max(1, min(most, _OUTPUTS // max(1, size)))
+    return max(1, min(most, (_OUTPUTS_ON_CARDS if row.is_cuda else _OUTPUTS) // max(1, size)))
 
 
 def _loss(criterion: Criterion, output: Any, targets: Tensor) -> float:
