@@ -90,9 +90,14 @@ def test_memory_that_a_transform_kept_is_not_what_is_added() -> None:
     assert torch.equal(found, usual("exact"))
 
 
+@pytest.mark.parametrize("card", [False, True])
 @pytest.mark.parametrize("engine", ["bookkeeping", "exact"])
-def test_weights_that_are_changed_and_put_back_in_a_step_are_refused(tmp_path: Path, engine: str) -> None:
-    """As a method does that perturbs weights by a gradient of its own: then rows meet in the weights."""
+def test_weights_that_are_changed_and_put_back_in_a_step_are_refused(
+    tmp_path: Path, engine: str, card: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a method does that perturbs weights by a gradient of its own: then rows meet in the weights. On a card that is
+    seen when the step ends."""
+    monkeypatch.setattr("discreet.training.guard.on_card", lambda _: card)
     training = tiny_training(tmp_path, engine=engine)
     weight = training.model.weight
     kept = weight.detach().clone()
@@ -103,11 +108,14 @@ def test_weights_that_are_changed_and_put_back_in_a_step_are_refused(tmp_path: P
                 weight.data.add_(chunk[0].mean())
                 step.add(LOSS, chunk)
                 weight.data.copy_(kept)
+                added.append(step)
 
+    added: list[object] = []
     with training.session() as session:
         with pytest.raises(PrivacyViolation, match="changed by something that is not a release"):
             perturbed(session)
         assert released(training, session.run) == 0
+    assert bool(added) == card
 
 
 def test_what_a_step_shows_of_its_scales_is_a_copy(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ def full_precision(device: str) -> AbstractContextManager[None]:
     before = product_precision()
     if before not in _NAMES or _differ_within(device):
         return _kept_apart(device)
-    if device == "cpu" and before == "highest" and not torch.is_autocast_enabled("cpu"):
+    if before == "highest" and not torch.is_autocast_enabled(device) and (device == "cpu" or _full_on_cards()):
         return _NOTHING  # nothing to change; this check is faster than a change
     return _changed(device, before)
 
@@ -60,9 +60,18 @@ _BACKENDS: Any = torch.backends
 _NOTHING = nullcontext()
 
 
+def _full_on_cards() -> bool:
+    """Whether `_changed_on_cards` would change nothing, as within another one."""
+    if _BACKENDS.cudnn.enabled:
+        return False
+    card = _BACKENDS.cuda.matmul
+    halves = card.allow_bf16_reduced_precision_reduction or card.allow_fp16_reduced_precision_reduction
+    return not (_BACKENDS.cudnn.allow_tf32 or halves or getattr(card, "allow_fp16_accumulation", False))
+
+
 @contextmanager
 def _changed(device: str, before: str) -> Iterator[None]:
-    with torch.autocast(device, enabled=False), torch.backends.cudnn.flags(allow_tf32=False), _whole_sums():
+    with torch.autocast(device, enabled=False), nullcontext() if device == "cpu" else _changed_on_cards():
         if before != "highest":
             torch.set_float32_matmul_precision("highest")
         try:
@@ -70,6 +79,12 @@ def _changed(device: str, before: str) -> Iterator[None]:
         finally:
             if before != "highest":
                 torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def _changed_on_cards() -> Iterator[None]:
+    with torch.backends.cudnn.flags(allow_tf32=False), _whole_sums():
+        yield
 
 
 @contextmanager

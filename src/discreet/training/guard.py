@@ -19,7 +19,7 @@ from discreet.clipping.digests import check_unchanged
 from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.precision import product_precision
 from discreet.clipping.seeding import seed_torch
-from discreet.clipping.separation.memory import same_values
+from discreet.clipping.separation.memory import alike, bits, same_values
 from discreet.core.errors import PrivacyViolation, UnsupportedModel
 from discreet.randomness import Purpose, Stream, Substream
 
@@ -34,6 +34,8 @@ class Guard:
 
     Torch does not count writes through `.data`. So private parameters are compared bit by bit with a copy made after
     the last release; everything else is compared with its declared digest before the model is evaluated or published.
+    Cards compare without anybody waiting for them; what they found is looked at by the next `check`, which every step
+    meets before its release.
 
     `pieces`: where several processes share out the private parameters, what this one has of them, which is compared in
     their place.
@@ -51,6 +53,7 @@ class Guard:
         private, self._private, self._other = self._look()
         self._values = {name: one.detach().clone() for name, one in private.items()}
         self._finite: bool | None = None
+        self._differ: list[Tensor] = []  # of comparisons on cards, for which nobody has waited
 
     def note(self) -> None:
         """Remember the private parameters as the result of the last release.
@@ -79,6 +82,7 @@ class Guard:
         if writes != self._private:
             raise PrivacyViolation(_CHANGED)
         self._compare(private)
+        self._refuse_differing()
         if other != self._other:
             check_unchanged(self._model, self._initial, self._hidden)
             _, _, self._other = self._look()
@@ -91,13 +95,25 @@ class Guard:
         return self._finite
 
     def check_values(self) -> None:
-        """Refuse private parameters that differ in any bit from the result of the last release."""
+        """Refuse private parameters that differ in any bit from the result of the last release: now, or on a card at
+        the next `check`."""
         self._compare(private_parameters(self._model) if self._pieces is None else self._pieces)
 
     def _compare(self, private: Mapping[str, nn.Parameter]) -> None:
+        flags = []
         for name, parameter in private.items():
-            if not same_values(parameter.detach(), self._values[name]):
+            now, kept = parameter.detach(), self._values[name]
+            if on_card(now) and alike(now, kept):
+                flags.append((bits(now) != bits(kept)).any())
+            elif not same_values(now, kept):
                 raise PrivacyViolation(_CHANGED)
+        if flags:
+            self._differ.append(torch.stack([one.to(flags[0].device) for one in flags]).any())
+
+    def _refuse_differing(self) -> None:
+        found, self._differ = self._differ, []
+        if found and bool(torch.stack([one.to(found[0].device) for one in found]).any()):
+            raise PrivacyViolation(_CHANGED)
 
     def _look(self) -> tuple[dict[str, nn.Parameter], Writes, Writes]:
         """The private parameters, writes to them, and writes to everything else, from one walk over the model."""
@@ -121,6 +137,11 @@ def mode_of(model: nn.Module, *, bits: bool) -> str:
     facts: list[object] = [str(cast), product_precision(), str(torch.get_default_dtype()), hooked]
     facts += [torch.get_num_threads()] if bits else []
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+
+def on_card(tensor: Tensor) -> bool:
+    """Whether whoever reads a number of the tensor waits for all that its device still has to do."""
+    return tensor.device.type != "cpu"
 
 
 def has_finite_weights(model: nn.Module) -> bool:

@@ -47,7 +47,9 @@ def clipped_sums(
 
     With `units`, the sum of the mean gradients of units, each clipped as a whole. Errors are those of `capture.record`.
     """
-    return {**sums_to_form(model, criterion, inputs, targets, clip, units)}
+    sums = sums_to_form(model, criterion, inputs, targets, clip, units)
+    with full_precision(inputs.device.type):  # once, and not for each sum
+        return {**sums}
 
 
 class SumsToForm(Mapping[str, Tensor]):

@@ -92,12 +92,12 @@ class Kept:
 
 def same_values(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors are equal bit by bit, so that NaN equals NaN."""
-    if (one.shape, one.dtype, one.device) != (other.shape, other.dtype, other.device):
-        return False
-    if one.is_complex():
-        one, other = torch.view_as_real(one.resolve_conj()), torch.view_as_real(other.resolve_conj())
-    bits = _WORDS[one.element_size()]
-    return _equal(one.view(bits), other.view(bits))
+    return alike(one, other) and _equal(bits(one), bits(other))
+
+
+def alike(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape, type and device."""
+    return (one.shape, one.dtype, one.device) == (other.shape, other.dtype, other.device)
 
 
 def holds_part_of(model: nn.Module, criterion: object) -> bool:
@@ -122,7 +122,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def _same_bits(one: Tensor, other: Tensor) -> bool:
-    return (one.shape, one.dtype, one.device) == (other.shape, other.dtype, other.device) and _equal(one, other)
+    return alike(one, other) and _equal(one, other)
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
