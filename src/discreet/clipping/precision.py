@@ -61,7 +61,7 @@ _NOTHING = nullcontext()
 
 
 def _full_on_cards() -> bool:
-    """Whether `_changed_on_cards` would change nothing, as within another one."""
+    """Whether `_changed` would leave the settings of cards as they are, as it does within another one."""
     if _BACKENDS.cudnn.enabled:
         return False
     card = _BACKENDS.cuda.matmul
@@ -71,7 +71,7 @@ def _full_on_cards() -> bool:
 
 @contextmanager
 def _changed(device: str, before: str) -> Iterator[None]:
-    with torch.autocast(device, enabled=False), nullcontext() if device == "cpu" else _changed_on_cards():
+    with torch.autocast(device, enabled=False), torch.backends.cudnn.flags(allow_tf32=False), _whole_sums():
         if before != "highest":
             torch.set_float32_matmul_precision("highest")
         try:
@@ -79,12 +79,6 @@ def _changed(device: str, before: str) -> Iterator[None]:
         finally:
             if before != "highest":
                 torch.set_float32_matmul_precision(before)
-
-
-@contextmanager
-def _changed_on_cards() -> Iterator[None]:
-    with torch.backends.cudnn.flags(allow_tf32=False), _whole_sums():
-        yield
 
 
 @contextmanager
