@@ -114,6 +114,14 @@ def test_an_accelerator_is_never_asked_for_large_whole_numbers(monkeypatch: pyte
     assert first > len(shown) / 2
 
 
+def test_there_all_rows_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model may mix the large rows of larger batches only."""
+    monkeypatch.setattr("discreet.clipping.admission.mixing._on_processor", lambda _: False)
+    mixes = By(lambda x: x.float() / (255.0 if x.max() > 1 and len(x) > 3 else 1.0))
+    model, rows = nn.Sequential(mixes, nn.Linear(3, 2)), torch.ones(4, 3, dtype=torch.int64)
+    assert try_out(model, rows, 1 - rows).mixing == ("0",)
+
+
 @pytest.mark.parametrize("spoilt", [torch.isnan, torch.isinf, lambda h: ~torch.isfinite(h)])
 def test_what_is_done_about_numbers_that_are_not_finite_is_found(spoilt: Callable[[Tensor], Tensor]) -> None:
     """A row of large numbers overflows in the first layer; all rows are then what the second makes of zeros."""

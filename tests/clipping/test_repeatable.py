@@ -84,3 +84,12 @@ def test_it_stays_where_nothing_else_is_allowed() -> None:
     with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH]), without_cudnn_attention():
         assert not torch.backends.cuda.cudnn_sdp_enabled()
         assert torch.backends.cuda.math_sdp_enabled()
+
+
+def test_what_no_other_kernel_takes_is_computed_plainly() -> None:
+    """Flash attention takes no masks."""
+    with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION]):
+        with without_cudnn_attention():
+            assert torch.backends.cuda.math_sdp_enabled()
+        assert not torch.backends.cuda.math_sdp_enabled()
+        assert torch.backends.cuda.cudnn_sdp_enabled()

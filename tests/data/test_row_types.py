@@ -89,3 +89,26 @@ def test_so_is_a_row_that_only_a_batch_would_refuse(fields: bool) -> None:
     rows = Columns([{"x": x, "y": y} for x, y in pairs], target="y", inputs="x") if fields else pairs
     with pytest.raises(InputError, match=r"float32 in some rows and float64 in others|row 512 of the data is of types"):
         try_every_row(nn.Linear(4, 2), nn.CrossEntropyLoss(), as_private(rows))
+
+
+@pytest.mark.parametrize("room", [1, 3, 40])
+def test_rows_that_do_not_fit_into_memory_are_tried_in_smaller_parts(room: int) -> None:
+    """They are no fault of the data; one row that does not fit is."""
+    tried: list[int] = []
+
+    def loss(output: Tensor, target: Tensor) -> Tensor:
+        if len(output) > room:
+            raise torch.OutOfMemoryError("no room")
+        tried.append(len(output))
+        return nn.functional.cross_entropy(output, target)
+
+    rows = torch.zeros(40, 4), torch.arange(40) % 2
+    assert try_every_row(nn.Linear(4, 2), loss, as_private(rows)) is None
+    assert sum(tried) >= 40
+    assert max(tried) <= room
+    with pytest.raises(torch.OutOfMemoryError):
+        try_every_row(nn.Linear(4, 2), lambda *_: oom(), as_private(rows))
+
+
+def oom() -> Tensor:
+    raise torch.OutOfMemoryError("no room")

@@ -26,10 +26,10 @@ def rounded(values: Array, grid: float) -> Array:
     """Every value rounded to the nearest multiple of `grid`, a power of two: float64, same shape; in place if the
     values can be written to."""
     out = np.require(values, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])
-    flat = out.reshape(-1)
+    flat, round_part = out.reshape(-1), compiled().round_double
 
     def part(start: int, stop: int) -> int:
-        compiled().round_double(flat[start:stop], grid)
+        round_part(flat[start:stop], grid)
         return 0
 
     in_blocks(part, flat.size)

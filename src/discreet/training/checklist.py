@@ -101,7 +101,7 @@ def checked(
     copy = PublicCopy.made(model, criterion, declared)
     beside = PublicSource.made(public.beside, copy)
 
-    classes = _classes(model, criterion, data, declared, engine)
+    classes = _classes(model, criterion, data, declared)
     engine = engine_for(plan, engine)
     apart = engine.name in ENGINES and ENGINES[engine.name].runs == "rows"
     refuse_lost_weights(model, criterion, random_rows(model, data, classes), apart=apart)
@@ -134,17 +134,12 @@ def checked(
 
 
 def _classes(
-    model: nn.Module,
-    criterion: Criterion,
-    data: PrivateData,
-    declared: tuple[dict[str, str], dict[str, str]],
-    engine: EngineOptions,
+    model: nn.Module, criterion: Criterion, data: PrivateData, declared: tuple[dict[str, str], dict[str, str]]
 ) -> int | None:
     """The number of classes, if targets are class indices, after a trial of every row on a copy: what the model derives
     from its first rows is dropped."""
     seen, loss = copied(model, criterion)
-    with engine.precision(next(seen.parameters()).device):
-        classes = try_every_row(seen, loss, data)
+    classes = try_every_row(seen, loss, data)
     refuse_changed(seen, declared, "changed when it was called; initialise it on public input first")
     return classes
 

@@ -180,7 +180,7 @@ def _look_there(model: nn.Module, inputs: Tensor) -> Findings:
     if not is_whole(inputs) or _on_processor(inputs):
         return Findings()
     try:
-        there, rows = copy.deepcopy(model).cpu(), inputs[: len(_LARGE_WHOLE)].cpu()
+        there, rows = copy.deepcopy(model).cpu(), inputs.cpu()
         usual, shorter = trace(there, (rows,)), trace(there, (rows[:-1],))
         return _exchanged(there, usual, _places(usual, shorter, len(rows)), rows, _large_whole(rows))
     except Exception:  # copying may raise any error

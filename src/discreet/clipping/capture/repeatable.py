@@ -33,16 +33,20 @@ def _attention() -> AbstractContextManager[Any]:
 
 @contextmanager
 def without_cudnn_attention() -> Iterator[None]:
-    """Inside, attention is not computed by cuDNN, for whose backward pass torch has no deterministic algorithm; unless
-    nothing else is allowed."""
+    """Inside, attention is not computed by cuDNN, for whose backward pass torch has no deterministic algorithm; plain
+    operators take what no other kernel takes. Nothing changes where cuDNN alone is allowed."""
     cuda: Any = torch.backends.cuda
-    enabled = cuda.cudnn_sdp_enabled()
-    others = cuda.flash_sdp_enabled() or cuda.mem_efficient_sdp_enabled() or cuda.math_sdp_enabled()
-    cuda.enable_cudnn_sdp(enabled and not others)
+    enabled, plain = cuda.cudnn_sdp_enabled(), cuda.math_sdp_enabled()
+    avoided = enabled and (plain or cuda.flash_sdp_enabled() or cuda.mem_efficient_sdp_enabled())
+    if avoided:
+        cuda.enable_cudnn_sdp(False)
+        cuda.enable_math_sdp(True)
     try:
         yield
     finally:
-        cuda.enable_cudnn_sdp(enabled)
+        if avoided:
+            cuda.enable_cudnn_sdp(enabled)
+            cuda.enable_math_sdp(plain)
 
 
 class AttentionInOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]

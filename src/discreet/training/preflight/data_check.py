@@ -40,10 +40,17 @@ def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> 
     device = next(iter(private_parameters(model).values())).device
     classes = None
     with torch.no_grad(), torch.random.fork_rng(), evaluation_mode(model):
-        size = _rows_at_once(model, data, device)
-        for start in range(0, data.rows, size):
+        start, size = 0, _rows_at_once(model, data, device)
+        while start < data.rows:
             rows = np.arange(start, min(start + size, data.rows))
-            classes = _try_rows(model, criterion, data, rows, device)
+            try:
+                classes = _try_rows(model, criterion, data, rows, device)
+            except torch.OutOfMemoryError:  # a card may hold the chunks of a run, and not so many rows
+                if size == 1:
+                    raise
+                size //= 2
+                continue
+            start += size
         if min(size, data.rows) > 1:
             _try_alone(model, criterion, data, device)
     return classes
@@ -122,6 +129,8 @@ def _try_rows(
     seen = _as_seen(data, inputs.to(device), rows, where)
     try:
         output = model(seen)
+    except torch.OutOfMemoryError:
+        raise
     except _OF_MODELS as error:
         shape = tuple(inputs.shape[1:])
         kind = _other_kind(model, seen)
@@ -134,6 +143,8 @@ def _try_rows(
     check_rows(inputs, targets, int(rows[0]), classes)
     try:
         loss = criterion(output, targets.to(device))
+    except torch.OutOfMemoryError:
+        raise
     except CANNOT as error:
         kind = f"; targets are {targets.dtype} of shape {tuple(targets.shape[1:])} for a row"
         if isinstance(output, Tensor):
