@@ -20,6 +20,11 @@ def plain(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, for a line of one's own; its type if it says nothing."""
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()
+
+
 class DiscreetError(Exception):
     """Base class of every exception that the library raises on purpose. `told`: by another process of the run, which
     raises it too."""

@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from discreet.core import errors
-from discreet.core.errors import DiscreetError, InputError, PrivacyViolation
+from discreet.core.errors import DiscreetError, InputError, PrivacyViolation, first_line
 from discreet.core.processes import one_of_several
 from discreet.distributed.connection.carriers import (
     BACKENDS,
@@ -221,7 +221,7 @@ class Ranks:
             return talk()
         except (RuntimeError, ValueError) as error:
             self.leave()
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            reason = first_line(error)
             raise ProcessLost(
                 f"process {self.rank} of {self.size} waits for another that has ended or does not answer "
                 f"({reason:.120}); what was charged stays charged: resume the run, with any number of processes"

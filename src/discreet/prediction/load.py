@@ -19,7 +19,7 @@ from discreet.certificate.earlier_runs import EarlierRun, remember
 from discreet.certificate.files import CERTIFICATE, MODEL, hashed, read
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.certificate.tensorfile import tensor_digests
-from discreet.core.errors import InputError, VerificationFailed
+from discreet.core.errors import InputError, VerificationFailed, first_line
 from discreet.core.html import fact_lines, fact_table, rounded_up
 from discreet.prediction.steps import Step, build_step
 from discreet.recipes.models.models import CODES, MODELS
@@ -192,7 +192,7 @@ def _named_model(named: Named) -> nn.Module:
     try:
         return MODELS[named.name](**named.arguments)
     except (TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise InputError(f"model.json: {named.name} cannot have these arguments: {reason}") from None
 
 

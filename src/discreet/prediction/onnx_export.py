@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from discreet.certificate.canonical import digest
 from discreet.certificate.files import CERTIFICATE, read
 from discreet.core.disk import write_output
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, first_line
 from discreet.core.extras import extra
 from discreet.prediction.load import Predictor, load
 from discreet.recipes.models.models import CODES
@@ -101,7 +101,7 @@ def _traced(predictor: Predictor, whole: nn.Module) -> bytes:
                 dynamic_axes={"rows": {0: "n"}, "scores": {0: "n"}},
             )
     except (torch.onnx.OnnxExporterError, RuntimeError, TypeError, ValueError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = first_line(error)
         raise InputError(f"{_name(predictor)} cannot be written as ONNX: {reason:.200}") from None
     return buffer.getvalue()
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from discreet.certificate.model_spec import Named
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, first_line
 from discreet.features.precompute import Precomputed
 from discreet.recipes.sections.components import project
 from discreet.recipes.sections.fixed_features import Features, build_front_end, named
@@ -48,5 +48,5 @@ def build_step(step: Named, released: Mapping[str, Tensor]) -> Step:
     try:
         return STEPS[step.name](*given, **step.arguments)
     except (TypeError, ValueError, RuntimeError, ValidationError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise InputError(f"model.json: the step {step.name} cannot have these arguments: {reason}") from None

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from discreet.clipping import Criterion
 from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.core.adjacency import Unit
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, first_line
 from discreet.data import Split
 from discreet.plan import AdaptivePlan, Plan
 from discreet.recipes.recipe import Recipe
@@ -114,7 +114,7 @@ def on_device(model: nn.Module, device: str) -> nn.Module:
             raise RuntimeError("its tensors have no values")
         return model.to(device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise InputError(f"models cannot be on the device {device!r} here: {reason}; use cpu") from None
 
 

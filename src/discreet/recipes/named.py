@@ -11,7 +11,7 @@ import torch
 from pydantic import AfterValidator, model_validator
 from torch.optim import lr_scheduler
 
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, first_line
 from discreet.core.extras import plug_in
 from discreet.methods import AGD, SGLD, DPAdamBC, DPDropout
 from discreet.plan.pydantic_base import Frozen
@@ -69,7 +69,7 @@ class Named(Frozen):
         try:
             return table[self.name](*first, **(self.model_extra or {}))
         except (TypeError, ValueError, RuntimeError) as error:
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
             raise InputError(f"recipe: {self.name} cannot take these arguments: {reason}") from None
 
 

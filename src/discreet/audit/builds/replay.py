@@ -21,7 +21,7 @@ from discreet.audit.builds.small_plans import adding_one, rescaled_rule, samplin
 from discreet.audit.builds.subject import Subject
 from discreet.audit.outcomes import Outcome
 from discreet.core.array_types import Array, IntArray
-from discreet.core.errors import DiscreetError
+from discreet.core.errors import DiscreetError, first_line
 from discreet.plan import IndividualSampling, Plan
 from discreet.randomness import TestStream
 
@@ -123,7 +123,7 @@ class Replay:
         try:
             having = self._run(self.plan, rows, chunk, without)
         except DiscreetError as error:
-            return Outcome(name, f"such a unit is refused before anything is charged: {_first_line(error)}")
+            return Outcome(name, f"such a unit is refused before anything is charged: {first_line(error)}")
         return judged(name, without, having, self.plan, rows.owners(), allowed=1.0)
 
     def _exchanged(self, made: list[Canary], chunk: int | None) -> Outcome:
@@ -244,11 +244,7 @@ def _unless_refused(name: str, check: Callable[[], Outcome]) -> Outcome:
     try:
         return check()
     except DiscreetError as error:
-        return Outcome(name, "not looked at", notice=f"its rows are refused ({_first_line(error)})")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+        return Outcome(name, "not looked at", notice=f"its rows are refused ({first_line(error)})")
 
 
 def _timed(check: Callable[[], Outcome]) -> Outcome:

@@ -27,7 +27,7 @@ from discreet.clipping.losses import Criterion
 from discreet.clipping.units import Units
 from discreet.clipping.vectorise import vectorised_call
 from discreet.core import assumptions
-from discreet.core.errors import UnsupportedModel
+from discreet.core.errors import UnsupportedModel, first_line
 
 Gradients = dict[str, Tensor]
 
@@ -162,7 +162,7 @@ def vectorised(
     try:
         gradients = vectorised_call(grad(loss), (None, 0, 0), trainable, inputs, targets)
     except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         if "data-dependent control flow" in reason:
             reason = "Python code reads the numbers of a tensor: an `if` on one, or .item()"
         raise UnsupportedModel(f"the engine 'vmap' cannot run this model ({reason}); use engine='reference'") from error

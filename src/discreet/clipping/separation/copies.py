@@ -11,7 +11,7 @@ from torch import nn
 from discreet.clipping.losses import Criterion, holds_nothing
 from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.separation.memory import Memory, same_values
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, first_line
 
 Warm = Callable[[nn.Module, Criterion], None]
 """Runs a model on random rows, so that it creates whatever it creates at its first call."""
@@ -29,7 +29,7 @@ def copied(model: nn.Module, criterion: Criterion, *, own: bool = False) -> tupl
             vars(made).update(copy.deepcopy(vars(one), memo))
         twin, loss = copy.deepcopy((model, criterion), memo)
     except Exception as error:  # a module may raise any error
-        why = (str(error).splitlines() or [type(error).__name__])[0]
+        why = first_line(error)
         raise InputError(f"{_HOW} copy.deepcopy fails: {why}") from None
     if _modules(model, criterion) & _modules(twin, loss) or _names(model) != _names(twin):
         raise InputError(f"{_HOW} copy.deepcopy returns a part of the model itself, or another model")

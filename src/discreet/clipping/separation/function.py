@@ -14,6 +14,7 @@ from discreet.clipping.seeding import unit_seeds
 from discreet.clipping.separation.examine import Mixes, proved
 from discreet.clipping.separation.recorder import Recorder, forward, returns
 from discreet.clipping.separation.watched import Proofs
+from discreet.core.errors import first_line
 from discreet.randomness.host_generators import HostGenerators
 
 
@@ -40,7 +41,7 @@ class Function:
             with torch.random.fork_rng():
                 self._proofs = Proofs([proved(self._run)], self._run)
         except (Mixes, RuntimeError, ValueError, IndexError, TypeError) as error:
-            self.unproved = (str(error).splitlines() or [type(error).__name__])[0]
+            self.unproved = first_line(error)
 
     @property
     def is_proved(self) -> bool:

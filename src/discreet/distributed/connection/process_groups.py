@@ -14,7 +14,7 @@ from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from discreet.core import checks
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, first_line
 from discreet.core.processes import launched
 from discreet.distributed.connection.carriers import Backend, Carrier, Messages
 
@@ -126,5 +126,5 @@ def _disconnect() -> None:
 
 
 def _not_connected(error: Exception) -> InputError:
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    reason = first_line(error)
     return InputError(f"the processes cannot be connected: {reason:.200}; start them by torchrun")

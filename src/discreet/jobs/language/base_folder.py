@@ -14,7 +14,7 @@ from discreet.certificate.earlier_runs import EarlierRun, remember
 from discreet.certificate.files import CERTIFICATE
 from discreet.clipping.digests import tensor_digest
 from discreet.core.disk import real
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, first_line
 from discreet.core.extras import extra
 from discreet.language import Task, TransformersModel
 
@@ -42,11 +42,11 @@ def load_base(folder: Path, auto: str, what: str, **heads: Any) -> tuple[Any, An
             tokenizer = transformers.AutoTokenizer.from_pretrained(found, local_files_only=True)
             return tokenizer, getattr(transformers, auto).from_pretrained(found, local_files_only=True, **heads)
         except ImportError as error:  # weights that were quantised by a package that is not here
-            why = (str(error).splitlines() or [type(error).__name__])[0]
+            why = first_line(error)
             raise InputError(f"{found} needs a package that is not installed: {why}") from None
         except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError) as error:
             # a folder may be of any make: transformers raises what its parts raise
-            why = (str(error).splitlines() or [type(error).__name__])[0]
+            why = first_line(error)
             raise InputError(f"{found} cannot be loaded: {why}") from None
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.core.disk import refuse_special
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, first_line
 
 _KINDS = {".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 
@@ -117,7 +117,7 @@ def _of_parquet(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
             raise InputError(f"{path.name} has no column {missing[0]!r}; it has {', '.join(names)}")
         yield from pa_parquet.read_table(path, columns=list(columns)).to_pylist()
     except pa.ArrowException as error:
-        why = (str(error).splitlines() or [type(error).__name__])[0]
+        why = first_line(error)
         raise InputError(f"{path.name} cannot be read as Parquet: {why}") from None
 
 

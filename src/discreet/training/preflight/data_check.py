@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion, evaluation_mode, private_parameters
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, first_line
 from discreet.data import PrivateData, as_private, check_rows
 from discreet.data.private.overlap import refuse_own_rows
 from discreet.data.private.several_inputs import for_model
@@ -101,7 +101,7 @@ def _try_alone(model: nn.Module, criterion: Criterion, data: PrivateData, device
             return
     assert failed is not None
     said = failed if not isinstance(failed.__cause__, Exception) else failed.__cause__
-    raise InputError(f"{FAILS_ALONE}: {_first_line(said)}; {LOOK_FOR}") from failed
+    raise InputError(f"{FAILS_ALONE}: {first_line(said)}; {LOOK_FOR}") from failed
 
 
 def _rows_at_once(model: nn.Module, data: PrivateData, device: torch.device) -> int:
@@ -122,7 +122,7 @@ def _try_rows(
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{where}: they cannot be put together: {_first_line(error)}{_padded(error)}") from error
+        raise InputError(f"{where}: they cannot be put together: {first_line(error)}{_padded(error)}") from error
     check_rows(inputs, targets, int(rows[0]), None)
     _refuse_other_kind(data, inputs, targets, where)
     data.fetch(np.array([0, rows[0]]))  # raises the error that a batch with both would raise in a step
@@ -135,7 +135,7 @@ def _try_rows(
         shape = tuple(inputs.shape[1:])
         kind = _other_kind(model, seen)
         raise InputError(
-            f"{where}: the model cannot take examples of shape {shape}: {_first_line(error)}"
+            f"{where}: the model cannot take examples of shape {shape}: {first_line(error)}"
             f"{kind}{for_model(model, error)}"
         ) from error
     named_by_index = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss) and isinstance(output, Tensor)
@@ -152,7 +152,7 @@ def _try_rows(
             kind += _as_wanted(criterion, output, targets, error)
         else:
             kind += f", and the model returns a {type(output).__name__}, which the loss gets as it is"
-        raise InputError(f"{where}: the loss cannot take these targets: {_first_line(error)}{kind}") from error
+        raise InputError(f"{where}: the loss cannot take these targets: {first_line(error)}{kind}") from error
     if not isinstance(loss, Tensor):
         raise InputError(
             f"{named(criterion)} returns an object of type {type(loss).__name__}; it must return a tensor, the loss "
@@ -168,7 +168,7 @@ def _as_seen(data: PrivateData, inputs: Tensor, rows: np.ndarray, where: str) ->
     except _OF_MODELS as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{where}: the transform of the augmented data fails: {_first_line(error)}") from error
+        raise InputError(f"{where}: the transform of the augmented data fails: {first_line(error)}") from error
     if data.transform is not None and (seen.is_floating_point() or seen.is_complex()):
         lost = ~seen.isfinite().flatten(1).all(1) if seen.dim() > 1 else ~seen.isfinite()
         if bool(lost.any()):
@@ -226,7 +226,3 @@ def _refuse_other_kind(data: PrivateData, inputs: Tensor, targets: Tensor, where
                 f"{where}: {what} are {other.dtype} of shape {tuple(other.shape[1:])}, those of row 0 {one.dtype} of "
                 f"shape {tuple(one.shape[1:])}; convert all rows to one type and shape"
             )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -28,7 +28,7 @@ from discreet.clipping.engines.long_rows import beyond
 from discreet.clipping.separation import Remembered
 from discreet.clipping.separation.copies import copied
 from discreet.clipping.separation.program import Template
-from discreet.core.errors import UnsupportedModel
+from discreet.core.errors import UnsupportedModel, first_line
 from discreet.data import PrivateData
 from discreet.randomness.host_generators import HostGenerators
 from discreet.training.preflight.engine_comparison import Comparison, apart, as_it_was, gradient_rows
@@ -270,7 +270,7 @@ def _exact(stage: Comparison, faults: dict[str, UnsupportedModel]) -> Preflight:
 
 
 def _unchecked(options: EngineOptions, model: nn.Module, error: Exception) -> Preflight:
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    reason = first_line(error)
     if options.name in BATCHED:
         raise UnsupportedModel(
             f"the engine {options.name!r} cannot be checked, as the model does not take random data ({reason}); "

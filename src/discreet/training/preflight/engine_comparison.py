@@ -18,7 +18,7 @@ from discreet.clipping.engines.engine import reference_sum, unit_gradients
 from discreet.clipping.engines.footprint import Footprint, footprint
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.program import Template
-from discreet.core.errors import UnsupportedModel
+from discreet.core.errors import UnsupportedModel, first_line
 from discreet.training.preflight.engine_options import EngineOptions
 from discreet.training.preflight.losses.loss_alone import CANNOT
 from discreet.training.preflight.model_check import refuse_mixing_backward, refuse_mixing_inside
@@ -119,7 +119,7 @@ class Comparison:
         except UnsupportedModel as error:
             return error
         except CANNOT as error:
-            return UnsupportedModel(f"the modules cannot be tried on batches of random rows: {_line(error)}")
+            return UnsupportedModel(f"the modules cannot be tried on batches of random rows: {first_line(error)}")
         return None
 
     def proved(self) -> tuple[Template, ...]:
@@ -132,7 +132,7 @@ class Comparison:
             except UnsupportedModel as error:
                 self._proved = error
             except CANNOT as error:
-                self._proved = UnsupportedModel(f"batches of random rows cannot be followed: {_line(error)}")
+                self._proved = UnsupportedModel(f"batches of random rows cannot be followed: {first_line(error)}")
         if isinstance(self._proved, UnsupportedModel):
             raise self._proved
         return self._proved
@@ -144,7 +144,7 @@ class Comparison:
         except UnsupportedModel:
             raise
         except CANNOT as error:
-            raise UnsupportedModel(f"the backward pass cannot be tried on random data: {_line(error)}") from error
+            raise UnsupportedModel(f"the backward pass cannot be tried on random data: {first_line(error)}") from error
 
     @cached_property
     def footprint(self) -> Footprint:
@@ -160,7 +160,7 @@ class Comparison:
         except UnsupportedModel:
             raise
         except CANNOT as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            reason = first_line(error)
             raise UnsupportedModel(f"the engine {name!r} cannot run this model: {reason}") from error
 
     def distance(self, name: str, cuts: Sequence[tuple[int, ...]] = CUTS) -> Distance:
@@ -282,8 +282,3 @@ def as_it_was(model: nn.Module) -> Iterator[None]:
 
 def _same(one: Tensor, other: Tensor | None) -> bool:
     return other is not None and one.shape == other.shape and bool(torch.equal(one, other))
-
-
-def _line(error: Exception) -> str:
-    """The first line of an error."""
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -18,7 +18,7 @@ from discreet.audit.builds.small_plans import adding_one, small
 from discreet.audit.builds.subject import Subject
 from discreet.audit.outcomes import Outcome, together
 from discreet.core.array_types import Array
-from discreet.core.errors import DiscreetError
+from discreet.core.errors import DiscreetError, first_line
 from discreet.plan import Metric, Plan, PoissonSampling
 from discreet.plan.metrics import size_for
 from discreet.randomness import Stream, TestStream
@@ -95,7 +95,7 @@ def _moved(subject: Subject, plan: Plan, rows: MadeUp, canary: Canary, base: Tra
     try:
         other = _bought(subject, plan, rows.with_unit(canary.inputs, canary.targets), TestStream(5), base)
     except DiscreetError as error:
-        return Outcome(name, f"such a unit is refused before anything is charged: {str(error).splitlines()[0]}")
+        return Outcome(name, f"such a unit is refused before anything is charged: {first_line(error)}")
     if other.failed or [one.metric for one in other.bought] != [one.metric for one in base.bought]:
         return Outcome(name, f"one unit changes which metrics are bought: {other.failed}", wrong=True)
     worst = {one.name: float(_apart(plan, one, base, other).max()) for one in plan.metrics}

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 from discreet.clipping import Criterion, private_parameters
 from discreet.clipping.losses import is_of_torch
 from discreet.clipping.seeding import seed_torch
-from discreet.core.errors import UnsupportedModel
+from discreet.core.errors import UnsupportedModel, first_line
 from discreet.training.preflight.random_rows import UNITS, Examples
 
 TRIED = 3
@@ -73,7 +73,7 @@ def refuse_failing_alone(model: nn.Module, criterion: Criterion, examples: Examp
         gradients(model, criterion, examples.inputs[:TRIED], examples.targets[:TRIED])
     except CANNOT:
         return  # random rows are not what they take
-    said = (str(error).splitlines() or [type(error).__name__])[0]
+    said = first_line(error)
     raise UnsupportedModel(f"{FAILS_ALONE}: {said}; {LOOK_FOR}")
 
 
