@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from discreet.core.array_types import IntArray
-from discreet.training.preflight.random_rows import below_all
 
 _TEXT = 4
 """Rows of so many whole numbers or more are taken for texts, which zeros fill up."""
@@ -68,15 +67,17 @@ class Maker:
 
     @classmethod
     def like(cls, example: Rows, model: nn.Module, rows_per_unit: int, *, users: bool) -> Maker:
-        """For rows that a model takes: labels below its outputs, tokens below all tables that it looks them up in."""
+        """For rows that a model takes: labels below its outputs, tokens below its smallest embedding."""
         example = torch.zeros_like(example[0]), torch.zeros_like(example[1])
+        modules = [one for one in model.modules() if isinstance(one, nn.Embedding | nn.EmbeddingBag)]
         device = next(model.parameters()).device
         classes = 2
         if not example[1].is_floating_point():
             with torch.no_grad(), torch.random.fork_rng():
                 output = model(example[0].to(device))
             classes = int(output.shape[1]) if output.dim() > 1 and output.shape[1] > 1 else 2
-        return cls(example, classes, below_all(model, example[0]), rows_per_unit + 1 if users else 1)
+        tokens = min((one.num_embeddings for one in modules), default=2)
+        return cls(example, classes, tokens, rows_per_unit + 1 if users else 1)
 
     def rows(self, count: int, seed: int) -> Rows:
         """So many rows, by the seed. Numbers are normal, whole numbers uniform."""

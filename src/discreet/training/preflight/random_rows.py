@@ -5,16 +5,13 @@ They share only the shape of the private data, so results on them say nothing ab
 
 from __future__ import annotations
 
-import copy
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Units, evaluation_mode, private_parameters
-from discreet.clipping.admission.example_axes import is_whole
+from discreet.clipping import Units, private_parameters
 from discreet.data import PrivateData
 from discreet.training.augmented_views import transformed
 
@@ -25,9 +22,6 @@ _KINDS = 6
 
 _FAINT, _ROUGH, _DENSITY = 1e-3, 1e-3, 0.05
 """The size of faint rows, the roughness of nearly constant ones, and the share of sparse ones that is not zero."""
-
-_VARIED = 256
-"""A table of so many rows has room for rows of many kinds."""
 
 _MOST_ROWS = 4
 """The most rows of a random unit, if the plan uses that many."""
@@ -69,6 +63,7 @@ def random_rows(
     Their shape is that of the model's input; with `raw`, that of the transform's input.
     """
     device = next(iter(private_parameters(model).values())).device
+    tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
     generator = torch.Generator().manual_seed(0)
     several = min(rows_per_unit, _MOST_ROWS)
     units = Units(tuple(1 + i % several for i in range(UNITS))) if several > 1 else None
@@ -85,34 +80,7 @@ def random_rows(
     if not raw:
         with torch.random.fork_rng():
             inputs = transformed(data, inputs)
-    return Examples(like(inputs, below_all(model, inputs)).to(device), like(targets, classes or 2).to(device), units)
-
-
-def below_all(model: nn.Module, inputs: Tensor) -> int:
-    """The number below which whole numbers fit all tables that the model looks them up in; 2 if it has none.
-
-    That is the smallest table, or a larger one if smaller ones are for something else, as those for types of tokens
-    are: the model is tried on a few rows, on the processor, since an accelerator cannot be used any more after an index
-    out of range.
-    """
-    found = {module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)}
-    *larger, least = sorted(found, reverse=True) or [2]
-    if least >= _VARIED or not is_whole(inputs):
-        return least
-    return next((size for size in larger if _fits(model, inputs, size)), least)
-
-
-def _fits(model: nn.Module, inputs: Tensor, below: int) -> bool:
-    """Whether the model takes rows of whole numbers up to `below`."""
-    shape, generator = (2, *inputs.shape[1:]), torch.Generator().manual_seed(0)
-    rows = torch.cat([torch.full(shape, below - 1), torch.randint(0, below, shape, generator=generator)])
-    try:
-        there = copy.deepcopy(model).cpu()
-        with torch.no_grad(), torch.random.fork_rng(), evaluation_mode(there), warnings.catch_warnings(action="ignore"):
-            there(rows.to(inputs.dtype))
-    except Exception:  # copying may raise any error, and so may a model
-        return False
-    return True
+    return Examples(like(inputs, min(tables, default=2)).to(device), like(targets, classes or 2).to(device), units)
 
 
 def natural_rows(examples: Examples, size: float) -> Examples:
