@@ -118,6 +118,35 @@ def test_weights_that_are_changed_and_put_back_in_a_step_are_refused(
     assert bool(added) == card
 
 
+def test_a_card_does_not_forget_what_a_loop_has_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check in the middle of a step is not the one before the release; and the next step is not to blame."""
+    monkeypatch.setattr("discreet.training.guard.on_card", lambda _: True)
+    training = tiny_training(tmp_path)
+    weight = training.model.weight
+    kept = weight.detach().clone()
+
+    def perturbed(session: Session, *, ends: bool) -> None:
+        with session.step() as step:
+            for chunk in step.chunks:
+                weight.data.add_(1)
+                step.add(LOSS, chunk)
+                weight.data.copy_(kept)
+            with pytest.raises(PrivacyViolation):
+                session.check()
+            if ends:
+                raise KeyError
+
+    with training.session() as session:
+        with pytest.raises(PrivacyViolation, match="changed by something that is not a release"):
+            perturbed(session, ends=False)
+        with pytest.raises(KeyError):
+            perturbed(session, ends=True)
+        session.check()
+        assert released(training, session.run) == 0
+        take(session)
+        assert released(training, session.run) == 3  # the position of the last release
+
+
 def test_what_a_step_shows_of_its_scales_is_a_copy(tmp_path: Path) -> None:
     plan = tiny_plan(batch=24, clip_norm=None, clipping={"kind": "ellipsoid", "norm": 1.0, "scales": "fixed"})
     scales = {"weight": torch.full((3, 4), 2.0), "bias": torch.ones(3)}

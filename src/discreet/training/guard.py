@@ -34,8 +34,8 @@ class Guard:
 
     Torch does not count writes through `.data`. So private parameters are compared bit by bit with a copy made after
     the last release; everything else is compared with its declared digest before the model is evaluated or published.
-    Cards compare without anybody waiting for them; what they found is looked at by the next `check`, which every step
-    meets before its release.
+    Cards compare without anybody waiting for them; what they found in a step is looked at by every `check` until the
+    step is over, and it meets one before its release.
 
     `pieces`: where several processes share out the private parameters, what this one has of them, which is compared in
     their place.
@@ -53,7 +53,7 @@ class Guard:
         private, self._private, self._other = self._look()
         self._values = {name: one.detach().clone() for name, one in private.items()}
         self._finite: bool | None = None
-        self._differ: list[Tensor] = []  # of comparisons on cards, for which nobody has waited
+        self._differ: list[Tensor] = []  # found on cards in the step that is open; nobody has waited for it
 
     def note(self) -> None:
         """Remember the private parameters as the result of the last release.
@@ -81,8 +81,7 @@ class Guard:
             )
         if writes != self._private:
             raise PrivacyViolation(_CHANGED)
-        self._compare(private)
-        self._refuse_differing()
+        self._refuse([*self._differ, *self._compare(private)])
         if other != self._other:
             check_unchanged(self._model, self._initial, self._hidden)
             _, _, self._other = self._look()
@@ -97,9 +96,14 @@ class Guard:
     def check_values(self) -> None:
         """Refuse private parameters that differ in any bit from the result of the last release: now, or on a card at
         the next `check`."""
-        self._compare(private_parameters(self._model) if self._pieces is None else self._pieces)
+        self._differ += self._compare(private_parameters(self._model) if self._pieces is None else self._pieces)
 
-    def _compare(self, private: Mapping[str, nn.Parameter]) -> None:
+    def step_is_over(self) -> None:
+        """Forget what was found in a step that has been released, or never will be."""
+        self._differ = []
+
+    def _compare(self, private: Mapping[str, nn.Parameter]) -> list[Tensor]:
+        """Refuse private parameters that differ, or return whether they do as tensors that nobody has waited for."""
         flags = []
         for name, parameter in private.items():
             now, kept = parameter.detach(), self._values[name]
@@ -107,12 +111,10 @@ class Guard:
                 flags.append((bits(now) != bits(kept)).any())
             elif not same_values(now, kept):
                 raise PrivacyViolation(_CHANGED)
-        if flags:
-            self._differ.append(torch.stack([one.to(flags[0].device) for one in flags]).any())
+        return [_any(flags)] if flags else []
 
-    def _refuse_differing(self) -> None:
-        found, self._differ = self._differ, []
-        if found and bool(torch.stack([one.to(found[0].device) for one in found]).any()):
+    def _refuse(self, differ: list[Tensor]) -> None:
+        if differ and bool(_any(differ)):
             raise PrivacyViolation(_CHANGED)
 
     def _look(self) -> tuple[dict[str, nn.Parameter], Writes, Writes]:
@@ -137,6 +139,10 @@ def mode_of(model: nn.Module, *, bits: bool) -> str:
     facts: list[object] = [str(cast), product_precision(), str(torch.get_default_dtype()), hooked]
     facts += [torch.get_num_threads()] if bits else []
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+
+def _any(flags: list[Tensor]) -> Tensor:
+    return torch.stack([one.to(flags[0].device) for one in flags]).any()
 
 
 def on_card(tensor: Tensor) -> bool:

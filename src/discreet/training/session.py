@@ -143,6 +143,7 @@ class Session:
             self._follow(receipt)
         finally:
             self._charged.leave_what_followed()
+            self._run.guard.step_is_over()
 
     def _follow(self, receipt: Receipt) -> None:
         """Tell the followers of the step, and make the releases that were charged with it."""

@@ -46,7 +46,7 @@ def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> 
             try:
                 classes = _try_rows(model, criterion, data, rows, device)
             except torch.OutOfMemoryError:  # a card may hold the chunks of a run, and not so many rows
-                if size == 1:
+                if size <= 2:  # rows that fail alone may be among others
                     raise
                 size //= 2
                 continue
@@ -166,7 +166,7 @@ def _as_seen(data: PrivateData, inputs: Tensor, rows: np.ndarray, where: str) ->
     try:
         seen = transformed(data, inputs)
     except _OF_MODELS as error:
-        if isinstance(error, InputError):
+        if isinstance(error, InputError | torch.OutOfMemoryError):
             raise
         raise InputError(f"{where}: the transform of the augmented data fails: {first_line(error)}") from error
     if data.transform is not None and (seen.is_floating_point() or seen.is_complex()):
