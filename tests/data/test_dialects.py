@@ -249,6 +249,8 @@ TEXT = st.text(st.sampled_from('a1ü,;\t|"\n\r.- <\x00\u2028\ufeff'), max_size=6
 @example(b"PK\x03\x04")
 @example(b"\x1f\x8b\x08")
 @example(b'a,b\n"1,2\n3,4\n')
+@example(b'"!\n!"\r\x00')
+@example(b';"!\n!"\r\x00')
 def test_no_file_ends_in_a_traceback(tmp_path: Path, content: bytes) -> None:
     """A draft, or one line; and what a draft has read, its own format reads as well."""
     path = tmp_path / "t.csv"

@@ -161,8 +161,9 @@ def names_somebody(name: str) -> bool:
 
 
 def quoted(text: str) -> str:
-    """One text in YAML: letters as they are, escapes for what no line shows (U+2028 would end a line)."""
-    written = yaml.safe_dump(text, default_flow_style=True, allow_unicode=text.isprintable(), width=10**6)
+    """One text in YAML, on one line: letters as they are, escapes for what no line shows, as what would end it."""
+    shown = text.isprintable()
+    written = yaml.safe_dump(text, default_style=None if shown else '"', allow_unicode=shown, width=10**6)
     return written.removesuffix("...\n").strip()
 
 
