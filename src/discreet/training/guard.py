@@ -99,7 +99,7 @@ class Guard:
         self._differ += self._compare(private_parameters(self._model) if self._pieces is None else self._pieces)
 
     def step_is_over(self) -> None:
-        """Forget what was found in a step that has been released, or never will be."""
+        """Forget what cards found in the last step, which was released or never will be."""
         self._differ = []
 
     def _compare(self, private: Mapping[str, nn.Parameter]) -> list[Tensor]:
@@ -146,7 +146,7 @@ def _any(flags: list[Tensor]) -> Tensor:
 
 
 def on_card(tensor: Tensor) -> bool:
-    """Whether whoever reads a number of the tensor waits for all that its device still has to do."""
+    """Whether a tensor lies on a graphics card: to read a number of it is to wait for all that the card has to do."""
     return tensor.device.type != "cpu"
 
 
