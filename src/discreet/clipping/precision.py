@@ -61,7 +61,7 @@ _NOTHING = nullcontext()
 
 
 def _full_on_cards() -> bool:
-    """Whether `_changed` would leave the settings of cards as they are, as it does within another one."""
+    """Whether products on cards are in full precision already, with cuDNN off, as they are inside `_changed`."""
     if _BACKENDS.cudnn.enabled:
         return False
     card = _BACKENDS.cuda.matmul

@@ -146,7 +146,7 @@ def _any(flags: list[Tensor]) -> Tensor:
 
 
 def on_card(tensor: Tensor) -> bool:
-    """Whether a tensor lies on a graphics card: to read a number of it is to wait for all that the card has to do."""
+    """Whether a tensor is on an accelerator, where reading a number waits for all work that was queued before."""
     return tensor.device.type != "cpu"
 
 

@@ -106,7 +106,7 @@ def _look(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
 
 
 def _places(usual: Trace, shorter: Trace, size: int) -> list[list[Place]]:
-    """Where the examples are in the tensors of each call, by those of one example less."""
+    """The axis of the examples in every tensor of a trace, found by comparison with a trace of one example less."""
     if [call.name for call in usual] != [call.name for call in shorter]:
         return [[Place(0, 1)] * len(_all(one)) for one in usual]
     return [
@@ -118,7 +118,7 @@ def _places(usual: Trace, shorter: Trace, size: int) -> list[list[Place]]:
 def _exchanged(
     model: nn.Module, usual: Trace, places: list[list[Place]], inputs: Tensor, exchanges: Iterable[Exchange]
 ) -> Findings:
-    """What changes beside a row that is exchanged for another."""
+    """The modules in which other examples change when one example is exchanged for another."""
     mixing: list[str] = []
     inside: list[str] = []
     for row, other, usually in exchanges:
@@ -175,8 +175,11 @@ def _on_processor(inputs: Tensor) -> bool:
 
 
 def _look_there(model: nn.Module, inputs: Tensor) -> Findings:
-    """What rows of large whole numbers change, on the CPU, if the model can run there. They are tried only there: they
-    may be indices into a table, and an accelerator cannot be used any more after an index out of range."""
+    """The modules in which other examples change when one is of large whole numbers, if the model runs on the CPU.
+
+    Such numbers are tried only there: they may be indices into a table, and an accelerator cannot be used any more
+    after an index out of range.
+    """
     if not is_whole(inputs) or _on_processor(inputs):
         return Findings()
     try:

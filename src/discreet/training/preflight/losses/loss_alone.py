@@ -110,7 +110,7 @@ def _kinds(examples: Examples) -> list[Examples]:
 
 
 def _requires(model: nn.Module, rows: Tensor) -> bool:
-    """Whether autograd can follow anything that the model returns to its weights."""
+    """Whether any output of the model requires a gradient, or is no tensor, so that it cannot be told."""
     with torch.enable_grad():
         leaves = tree_leaves(model(rows.clone()))
     return any(not isinstance(leaf, Tensor) or leaf.requires_grad for leaf in leaves)
