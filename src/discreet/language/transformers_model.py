@@ -13,6 +13,7 @@ from discreet.certificate.adapter_files import BASE
 from discreet.core.errors import UnsupportedModel
 from discreet.language.adapter_state import kept_state, restore_state
 from discreet.language.conv1d_rule import register_conv1d
+from discreet.language.random_tokens import random_tokens
 from discreet.language.row_masks import masks_for_all
 from discreet.language.tasks import Task, base_of, task_named
 from discreet.language.transformers_rows import Layout
@@ -53,6 +54,15 @@ class TransformersModel(nn.Module):
         with masks_for_all():
             logits: Tensor = self.inner(**named, **self._fixed, return_dict=True).logits
         return self.task.scores(logits)
+
+    def random_rows(self, example: Tensor, count: int, generator: torch.Generator) -> Tensor | None:
+        """Rows to try the model on before a run, of the shape of `example`, a row with axis 0; None where rows are no
+        tokens."""
+        shape = count, *example.shape[1:]
+        wanted = (2,) if len(self.layout.columns) == 1 else (3, len(self.layout.columns))
+        if example.is_floating_point() or (len(shape), *shape[1:-1]) != wanted:
+            return None
+        return random_tokens(self.inner, self.layout, shape, generator)
 
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
         """The tensors of the model by name; with adapters, theirs and a hash of all others."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.core.array_types import IntArray
+from discreet.training.preflight.random_rows import rows_of_model
 
 _TEXT = 4
 """Rows of so many whole numbers or more are taken for texts, which zeros fill up."""
@@ -58,16 +59,19 @@ class MadeUp:
 @dataclass(frozen=True, slots=True)
 class Maker:
     """Makes rows like `example`, a row with a batch axis. `classes`: above the labels, where targets are whole numbers;
-    `tokens`: above whole numbers in inputs; `largest`: rows of the largest of several users."""
+    `tokens`: above whole numbers in inputs; `largest`: rows of the largest of several users; `model`: makes its inputs
+    where it has a method for it."""
 
     example: Rows
     classes: int
     tokens: int
     largest: int = 1
+    model: nn.Module | None = None
 
     @classmethod
     def like(cls, example: Rows, model: nn.Module, rows_per_unit: int, *, users: bool) -> Maker:
-        """For rows that a model takes: labels below its outputs, tokens below its smallest embedding."""
+        """For rows that a model takes: labels below its outputs; tokens as it makes them (`rows_of_model`) or below its
+        smallest embedding."""
         example = torch.zeros_like(example[0]), torch.zeros_like(example[1])
         modules = [one for one in model.modules() if isinstance(one, nn.Embedding | nn.EmbeddingBag)]
         device = next(model.parameters()).device
@@ -77,12 +81,15 @@ class Maker:
                 output = model(example[0].to(device))
             classes = int(output.shape[1]) if output.dim() > 1 and output.shape[1] > 1 else 2
         tokens = min((one.num_embeddings for one in modules), default=2)
-        return cls(example, classes, tokens, rows_per_unit + 1 if users else 1)
+        return cls(example, classes, tokens, rows_per_unit + 1 if users else 1, model)
 
     def rows(self, count: int, seed: int) -> Rows:
         """So many rows, by the seed. Numbers are normal, whole numbers uniform."""
         generator = torch.Generator().manual_seed(seed)
         x, y = self.example
+        own = None if self.model is None else rows_of_model(self.model, x, count, generator)
+        if own is not None:
+            return own, self._like(y, count, self.classes, generator)
         made = self._like(x, count, self.tokens, generator)
         if x.dim() == 2 and x.shape[1] >= _TEXT and x.dtype == torch.int64:
             made = made.masked_fill(self._padding(count, x.shape[1], generator), 0)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Units, private_parameters
+from discreet.core.errors import InputError
 from discreet.data import PrivateData
 from discreet.training.augmented_views import transformed
 
@@ -60,7 +62,8 @@ def random_rows(
 ) -> Examples:
     """Examples of the shape of the data's first row, from a fixed generator, with labels below `classes`.
 
-    Their shape is that of the model's input; with `raw`, that of the transform's input.
+    Their shape is that of the model's input; with `raw`, that of the transform's input. Inputs are made by the model
+    where it has a method for it (`rows_of_model`).
     """
     device = next(iter(private_parameters(model).values())).device
     tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
@@ -80,7 +83,28 @@ def random_rows(
     if not raw:
         with torch.random.fork_rng():
             inputs = transformed(data, inputs)
-    return Examples(like(inputs, min(tables, default=2)).to(device), like(targets, classes or 2).to(device), units)
+    count, of_model = UNITS if units is None else units.rows, not raw or data.transform is None
+    made = rows_of_model(model, inputs, count, generator) if of_model else None
+    if made is None:
+        made = like(inputs, min(tables, default=2))
+    return Examples(made.to(device), like(targets, classes or 2).to(device), units)
+
+
+def rows_of_model(model: nn.Module, example: Tensor, count: int, generator: torch.Generator) -> Tensor | None:
+    """Random rows as the model itself makes them, by `random_rows(example, count, generator)`; None if it does not.
+
+    `example`: a row with axis 0, of which nothing is used but shape and type. A model that looks up words and, say,
+    their types knows which numbers of a row are which; without the method all are drawn below its smallest table.
+    """
+    make: Any = getattr(model, "random_rows", None)
+    found = None if make is None else make(torch.zeros_like(example), count, generator)
+    if found is None:
+        return None
+    wanted = (count, *example.shape[1:])
+    if not isinstance(found, Tensor) or found.shape != wanted:
+        given = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise InputError(f"random_rows of the model must return rows of shape {wanted}, got {given}")
+    return found.to(example.dtype)
 
 
 def natural_rows(examples: Examples, size: float) -> Examples:
@@ -98,7 +122,8 @@ def natural_rows(examples: Examples, size: float) -> Examples:
 
 
 def natural_tokens(examples: Examples) -> Examples:
-    """Rows of tokens that resemble natural text: all zero, all equal, or padded at the end."""
+    """Rows of tokens that resemble natural text: all zero, all equal, or padded at the end. Tokens lie along the last
+    axis."""
     return replace(examples, inputs=_made(examples.inputs, _natural_tokens, 1.0))
 
 
@@ -137,6 +162,10 @@ def _natural_numbers(kind: int, like: Tensor, size: float, generator: torch.Gene
 
 
 def _natural_tokens(kind: int, like: Tensor, size: float, generator: torch.Generator) -> Tensor:
-    if kind % 3 == 2 and like.dim():
-        return torch.cat([like[: len(like) // 2], torch.zeros_like(like[len(like) // 2 :])])
-    return torch.zeros_like(like) if kind % 3 == 0 else like.flatten()[:1].expand(like.numel()).view(like.shape)
+    if kind % 3 == 0:
+        return torch.zeros_like(like)
+    if not like.numel() or not like.dim():
+        return like
+    half = like.shape[-1] // 2
+    padded = torch.cat([like[..., :half], torch.zeros_like(like[..., half:])], -1)
+    return padded if kind % 3 == 2 else like[..., :1].expand(like.shape)
