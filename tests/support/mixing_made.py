@@ -26,6 +26,10 @@ MADE: dict[str, Callable[[Tensor], Tensor]] = {
     "a view of another layout": lambda h: _other_layout(h, lambda z: z.t_()),
     "axes changed in place": lambda h: _other_layout(h, lambda z: z.transpose_(0, 1)),
     "an axis more in place": lambda h: _other_layout(h, lambda z: z.unsqueeze_(0)),
+    "axes swapped in place, read in the old order": lambda h: h * _swapped(h).reshape(len(h), WIDTH),
+    "axes swapped in place, and a mean": lambda h: h - _swapped(h).mean(1),
+    "axes swapped in place, and a mean written": lambda h: _swapped(h).sub_(h.detach().mean(0).unsqueeze(1)).t(),
+    "axes swapped in place, and seen elsewhere": lambda h: _seen_elsewhere(h * 1.0),
     "where each begins": lambda h: h * torch.cos(torch.stack([torch.arange(0, 2 * len(h), 2)] * 2, 1)[:, :1].float()),
     "memory of nobody": lambda h: torch.stack([h.detach(), torch.empty_like(h)], 0)[1] + h,
     "a square": lambda h: h * torch.cos(1000 * _first_column(torch.zeros(len(h), len(h))).mean(1, keepdim=True)),
@@ -85,6 +89,17 @@ def _other_layout(h: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
     other = z.view(WIDTH, len(h))
     change(z)
     return other.t()
+
+
+def _swapped(h: Tensor) -> Tensor:
+    return (h * 1.0).transpose_(0, 1)
+
+
+def _seen_elsewhere(z: Tensor) -> Tensor:
+    seen = z.view(len(z), WIDTH)
+    z.transpose_(0, 1)
+    z.sub_(z.detach().mean(1, keepdim=True))
+    return seen * 1.0
 
 
 def _first_column(z: Tensor) -> Tensor:

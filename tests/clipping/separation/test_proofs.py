@@ -93,6 +93,13 @@ def _picked(h: Tensor) -> Tensor:
     return torch.cat([rows[torch.arange(len(h)), last], h[:, 4:]], 1)
 
 
+def _swapped(h: Tensor) -> Tensor:
+    z = h * 1.0
+    half = z[:, :8]
+    z.transpose_(0, 1).mul_(2.0)
+    return torch.cat([half, z.t()[:, 8:]], 1)
+
+
 def _hooked(h: Tensor) -> Tensor:
     if h.requires_grad:
         h.register_hook(lambda gradient: gradient.clamp(-1, 1))
@@ -108,6 +115,7 @@ APART: dict[str, Callable[[Tensor], Tensor]] = {
     "heads": _heads,
     "filled": _filled,
     "in place": lambda h: (h * 1).add_(1).mul_(2),
+    "axes swapped in place": _swapped,
     "masked": lambda h: h.masked_fill(h > 0.5, 0.0),
     "einsum": lambda h: torch.einsum("bi,bj,j->bi", h, h, torch.linspace(0, 1, 16)),
     "convolution": lambda h: F.conv1d(h.unsqueeze(1), torch.ones(1, 1, 3), padding=1).squeeze(1),
@@ -141,6 +149,36 @@ def test_models_whose_rows_stay_apart_are_proved_and_do(name: str) -> None:
         with ran.recording():
             running(model)(rows)
         assert template.matches(ran.programs[0])
+
+
+class Recurrent(nn.Module):
+    """Classes by the last state of a recurrent layer."""
+
+    def __init__(self, layer: nn.RNNBase) -> None:
+        super().__init__()
+        self.layer, self.last = layer, nn.Linear(3, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        states: Tensor = self.layer(x)[0]
+        return self.last(states[:, -1])  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+def test_recurrent_layers_that_take_the_batch_first_are_proved(kind: type[nn.RNNBase]) -> None:
+    proved(running(Recurrent(kind(FEATURES, 3, batch_first=True)), (5, FEATURES)))
+
+
+def test_axes_of_the_rows_themselves_are_not_swapped_in_place() -> None:
+    class Turned(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last = nn.Linear(FEATURES, CLASSES)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(x.transpose_(1, 2).mean(1))  # type: ignore[no-any-return]
+
+    with pytest.raises(Mixes, match=r"transpose_.* swaps axes of the examples themselves"):
+        proved(running(Turned(), (FEATURES, 5)))
 
 
 def test_random_numbers_for_each_row_are_proved_and_those_for_all_of_them_are_not() -> None:

@@ -138,7 +138,7 @@ class Labels:
         known = RULES.get(name) or RULES.get(name.removesuffix("_")) if "::" not in name else None
         if given.grows and not given.grows <= SIZES.get(name.removesuffix("_"), frozenset()):
             return MIXED  # the number of examples enters as a number
-        if torch.Tag.inplace_view in given.func.tags:
+        if torch.Tag.inplace_view in given.func.tags and name not in _TURNED:
             return MIXED  # other views of that memory keep their shape
         if known is not None:
             label = known(given)
@@ -167,6 +167,9 @@ class Labels:
 
     def _write(self, number: int, op: Op, given: Given, parts: list[Label], name: str) -> None:
         """Give new labels to tensors that were written to, and to tensors that share memory with them."""
+        if torch.Tag.inplace_view in given.func.tags and parts[0] != MIXED:
+            self._turn(number, given.first, parts[0], name)
+            return
         arguments = op.func._schema.arguments
         places = [i for i, one in enumerate(arguments) if one.alias_info is not None and one.alias_info.is_write]
         for part, place in enumerate(places):
@@ -182,6 +185,16 @@ class Labels:
         for part, base in enumerate(self._program.seen[number].shares):
             if base is not None:
                 self._aliases[Ref("made", number, part)] = number, base, not places
+
+    def _turn(self, number: int, one: Value, label: Label, name: str) -> None:
+        """Axes that are swapped in place are one more view of the same memory: nothing is written to it, and what else
+        lies over it keeps its shape and its label."""
+        root, _ = self._root(one.ref)
+        if root.kind != "made":
+            raise Mixes(f"{name} swaps axes of {_held(root)}")
+        for part in (0, -1):
+            self._labels[Ref("made", number, part)] = label
+            self._aliases[Ref("made", number, part)] = number, one.ref, True
 
     def _written(self, one: Value, label: Label, name: str) -> None:
         root, whole = self._root(one.ref)
@@ -231,6 +244,9 @@ class Labels:
             whole = whole and not is_view
         return ref, whole
 
+
+_TURNED = ("transpose_",)
+"""Operators in place that only swap axes; torch's GRU and RNN end with it where the batch comes first."""
 
 _COUNTED = frozenset(
     {
