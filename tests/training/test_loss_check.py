@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from discreet.clipping.digests import state_digests
 from discreet.core.errors import UnsupportedModel
-from discreet.training.preflight.losses.loss_alone import livelier
 from discreet.training.preflight.losses.loss_check import check_loss
+from discreet.training.preflight.losses.loss_trials import livelier
 from discreet.training.preflight.random_rows import Examples
 
 FEATURES = 5
@@ -236,6 +236,20 @@ def test_targets_that_give_a_gradient_are_looked_for() -> None:
     )
     assert set(livelier(model(), away, plain).targets.abs().tolist()) >= {1.0}
     assert livelier(model(), lambda output, target: output.sum() * 0, plain) is plain
+
+
+def test_the_targets_are_taken_of_which_most_rows_have_a_gradient() -> None:
+    """Where a single row had one, rounding was measured on that row alone."""
+
+    def of_whole(output: Tensor, target: Tensor) -> Tensor:
+        """Of numbers, the loss is of the large alone; of whole numbers, of all."""
+        counts = (target > 0.99) | (target == target.round())
+        return (output.square().sum(1) * counts).sum()
+
+    drawn = torch.full((12,), 0.3)
+    drawn[0] = 0.995
+    found = livelier(model(), of_whole, Examples(examples().inputs, drawn, None))
+    assert torch.equal(found.targets, found.targets.round())
 
 
 def test_a_loss_within_a_row_is_let_pass() -> None:

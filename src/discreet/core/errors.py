@@ -25,6 +25,10 @@ def first_line(error: BaseException) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()
 
 
+CANNOT_TAKE = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError, AttributeError)
+"""Exceptions of models, losses and transforms on rows that they cannot take."""
+
+
 class DiscreetError(Exception):
     """Base class of every exception that the library raises on purpose. `told`: by another process of the run, which
     raises it too."""

@@ -17,10 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.admission.example_axes import SHARED, Place, is_whole, place_of, strayed
-from discreet.clipping.admission.mixing import CANNOT, moved_weights
+from discreet.clipping.admission.mixing import moved_weights
 from discreet.clipping.capture.repeatable import repeatable
 from discreet.clipping.capture.tracing import plain, seeded, steady_slopes
 from discreet.clipping.losses import Criterion, each_loss
+from discreet.core.errors import CANNOT_TAKE
 
 LOSS = "loss"
 """Stands for a module's name if the losses of other examples change."""
@@ -88,7 +89,7 @@ def _mixing(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch)
         heavy[row] = factors[2]
         try:
             changed = _back(model, criterion, (inputs, targets), heavy, shorter)
-        except CANNOT:
+        except CANNOT_TAKE:
             if number == 0:
                 raise
             continue

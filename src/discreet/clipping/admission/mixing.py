@@ -24,15 +24,13 @@ from discreet.clipping.admission.example_axes import UNKNOWN, Place, is_whole, m
 from discreet.clipping.capture.repeatable import repeatable
 from discreet.clipping.capture.tracing import Call, Trace, steady_slopes, trace
 from discreet.clipping.seeding import seed_torch
+from discreet.core.errors import CANNOT_TAKE
 
 _LARGE = (1e3, 1e6)
 """Some rows are also exchanged for rows this many times larger, since a branch may be taken for such rows only."""
 
 _LARGE_WHOLE = (255, 65_535, -128)
 """Large whole numbers, which may be pixels: limits of one and of two bytes, cut to the range of the input's type."""
-
-CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError)
-"""Errors that models raise for rows that they cannot handle."""
 
 Exchange = tuple[int, Tensor, bool]
 """A row, its replacement, and whether every model must be able to run on it."""
@@ -86,7 +84,7 @@ def _sparse_gradients(model: nn.Module, inputs: Tensor) -> tuple[str, ...]:
             outputs = [one for one in tree_leaves(model(inputs)) if isinstance(one, Tensor) and one.requires_grad]
             total = torch.stack([output.sum() for output in outputs]).sum()
             gradients = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
-    except CANNOT:
+    except CANNOT_TAKE:
         return ()
     found = {name: gradient for name, gradient in zip(trained, gradients, strict=True) if gradient is not None}
     return tuple(name for name, gradient in found.items() if gradient.layout is not torch.strided)
@@ -138,7 +136,7 @@ def _trace_large(model: nn.Module, inputs: Tensor) -> Trace | None:
     """All calls; None if the model fails on such numbers."""
     try:
         return trace(model, (inputs,))
-    except CANNOT:
+    except CANNOT_TAKE:
         return None
 
 
@@ -207,7 +205,7 @@ def _mixing_alone(model: nn.Module, usual: Trace, places: list[list[Place]], siz
             before, after = (
                 trace(module, *part)[-1] for part in (call.passed, tree_map_only(Tensor, exchange, call.passed))
             )
-        except (RuntimeError, ValueError, IndexError, TypeError):
+        except CANNOT_TAKE:
             continue  # the module does not run by itself
         spots = where[len(call.given) :]
         if any(strayed(a, b, at, 0, size) for a, b, at in zip(before.returned, after.returned, spots, strict=False)):

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion, evaluation_mode, private_parameters
-from discreet.core.errors import InputError, first_line
+from discreet.core.errors import CANNOT_TAKE, InputError, first_line
 from discreet.data import PrivateData, as_private, check_rows
 from discreet.data.private.overlap import refuse_own_rows
 from discreet.data.private.several_inputs import for_model
 from discreet.training.augmented_views import transformed
-from discreet.training.preflight.losses.loss_alone import CANNOT, FAILS_ALONE, LOOK_FOR, named
+from discreet.training.preflight.losses.loss_alone import FAILS_ALONE, LOOK_FOR
+from discreet.training.preflight.losses.loss_trials import named
 from discreet.training.public.evaluation import rows_at_once
 from discreet.training.public.public_copy import PublicCopy
 
@@ -26,9 +27,6 @@ _ALONE = 8
 
 _OF_TYPES = re.compile(r"\b(dtype|type|Float|Double|Half|BFloat16|Long|Int|Short|Byte|Char|Bool)\b")
 """Words of torch's errors about types."""
-
-_OF_MODELS = (RuntimeError, ValueError, IndexError, TypeError, AttributeError, KeyError)
-"""What a model may raise on rows that it was not made for."""
 
 
 def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> int | None:
@@ -108,7 +106,7 @@ def _rows_at_once(model: nn.Module, data: PrivateData, device: torch.device) -> 
     """How many rows are tried at once, by the size of what the model returns for the first."""
     try:
         seen = transformed(data, data.fetch(np.zeros(1, np.int64))[0].to(device))
-    except (RuntimeError, ValueError, IndexError, TypeError):
+    except CANNOT_TAKE:
         return _AT_ONCE  # the error that names the rows comes later
     return rows_at_once(model, seen[:1], _AT_ONCE)
 
@@ -131,7 +129,7 @@ def _try_rows(
         output = model(seen)
     except torch.OutOfMemoryError:
         raise
-    except _OF_MODELS as error:
+    except CANNOT_TAKE as error:
         shape = tuple(inputs.shape[1:])
         kind = _other_kind(model, seen)
         raise InputError(
@@ -145,7 +143,7 @@ def _try_rows(
         loss = criterion(output, targets.to(device))
     except torch.OutOfMemoryError:
         raise
-    except CANNOT as error:
+    except CANNOT_TAKE as error:
         kind = f"; targets are {targets.dtype} of shape {tuple(targets.shape[1:])} for a row"
         if isinstance(output, Tensor):
             kind += f", and outputs {output.dtype} of shape {tuple(output.shape[1:])}"
@@ -165,7 +163,7 @@ def _as_seen(data: PrivateData, inputs: Tensor, rows: np.ndarray, where: str) ->
     """The inputs as the model gets them. `InputError` if the transform fails on a row: its numbers are NaN then."""
     try:
         seen = transformed(data, inputs)
-    except _OF_MODELS as error:
+    except CANNOT_TAKE as error:
         if isinstance(error, InputError | torch.OutOfMemoryError):
             raise
         raise InputError(f"{where}: the transform of the augmented data fails: {first_line(error)}") from error

@@ -28,7 +28,7 @@ from discreet.clipping.engines.long_rows import beyond
 from discreet.clipping.separation import Remembered
 from discreet.clipping.separation.copies import copied
 from discreet.clipping.separation.program import Template
-from discreet.core.errors import UnsupportedModel, first_line
+from discreet.core.errors import CANNOT_TAKE, UnsupportedModel, first_line
 from discreet.data import PrivateData
 from discreet.randomness.host_generators import HostGenerators
 from discreet.training.preflight.engine_comparison import Comparison, apart, as_it_was, gradient_rows
@@ -44,8 +44,8 @@ from discreet.training.preflight.engine_timing import (
     seconds,
 )
 from discreet.training.preflight.float_slack import SIZES, TooMuchRounding, float_slack, unmeasured_reach
-from discreet.training.preflight.losses.loss_alone import CANNOT, livelier
 from discreet.training.preflight.losses.loss_check import check_loss
+from discreet.training.preflight.losses.loss_trials import livelier
 from discreet.training.preflight.random_rows import UNITS, Examples, random_rows
 from discreet.training.preflight.watching import BATCHED, Pristine, watched
 
@@ -137,7 +137,7 @@ def _compared(
         with as_it_was(model):
             try:
                 stage = Comparison(options, model, criterion, examples, clips)
-            except CANNOT as error:
+            except CANNOT_TAKE as error:
                 return _unchecked(options, model, error)
             return _chosen(stage, options.physical_batch) if name == AUTO else _checked(stage, name)
 

@@ -18,9 +18,8 @@ from discreet.clipping.engines.engine import reference_sum, unit_gradients
 from discreet.clipping.engines.footprint import Footprint, footprint
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.program import Template
-from discreet.core.errors import UnsupportedModel, first_line
+from discreet.core.errors import CANNOT_TAKE, UnsupportedModel, first_line
 from discreet.training.preflight.engine_options import EngineOptions
-from discreet.training.preflight.losses.loss_alone import CANNOT
 from discreet.training.preflight.model_check import refuse_mixing_backward, refuse_mixing_inside
 from discreet.training.preflight.random_rows import UNITS, Examples
 from discreet.training.preflight.tried_clips import Lengths, tried
@@ -118,7 +117,7 @@ class Comparison:
             refuse_mixing_inside(self.model, self.examples.inputs)
         except UnsupportedModel as error:
             return error
-        except CANNOT as error:
+        except CANNOT_TAKE as error:
             return UnsupportedModel(f"the modules cannot be tried on batches of random rows: {first_line(error)}")
         return None
 
@@ -131,7 +130,7 @@ class Comparison:
                 self._proved = tuple(proved(self.options, pristine))
             except UnsupportedModel as error:
                 self._proved = error
-            except CANNOT as error:
+            except CANNOT_TAKE as error:
                 self._proved = UnsupportedModel(f"batches of random rows cannot be followed: {first_line(error)}")
         if isinstance(self._proved, UnsupportedModel):
             raise self._proved
@@ -143,7 +142,7 @@ class Comparison:
             refuse_mixing_backward(self.model, self.criterion, self.examples.inputs, self.examples.targets)
         except UnsupportedModel:
             raise
-        except CANNOT as error:
+        except CANNOT_TAKE as error:
             raise UnsupportedModel(f"the backward pass cannot be tried on random data: {first_line(error)}") from error
 
     @cached_property
@@ -159,7 +158,7 @@ class Comparison:
             return {**self.options.engine(name).clipped_sum(*given)}
         except UnsupportedModel:
             raise
-        except CANNOT as error:
+        except CANNOT_TAKE as error:
             reason = first_line(error)
             raise UnsupportedModel(f"the engine {name!r} cannot run this model: {reason}") from error
 

@@ -16,9 +16,8 @@ import torch
 
 from discreet.clipping.admission.example_axes import is_whole
 from discreet.core.assumptions import LEAST_BITS, MOST_BITS
-from discreet.core.errors import UnsupportedModel
+from discreet.core.errors import CANNOT_TAKE, UnsupportedModel
 from discreet.training.preflight.engine_comparison import CUTS, Comparison
-from discreet.training.preflight.losses.loss_alone import CANNOT
 from discreet.training.preflight.random_rows import Examples, natural_rows, natural_tokens
 from discreet.training.preflight.whole_numbers import computes_with
 
@@ -104,6 +103,6 @@ def _on_other_rows(stage: Comparison, name: str, rows: Callable[[], Examples]) -
     """The slack measured on other rows; None if the model cannot take them."""
     try:
         found = stage.on(rows()).distance(name, CUTS[-1:])
-    except CANNOT:
+    except CANNOT_TAKE:
         return None
     return found.singles + found.excess

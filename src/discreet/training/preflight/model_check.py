@@ -26,7 +26,7 @@ from discreet.clipping import (
 )
 from discreet.clipping.admission.example_axes import is_whole
 from discreet.clipping.separation import Remembered
-from discreet.core.errors import InputError, UnsupportedModel
+from discreet.core.errors import CANNOT_TAKE, InputError, UnsupportedModel
 from discreet.data import PrivateData
 from discreet.data.private.several_inputs import for_model
 from discreet.plan import AdaptivePlan, Plan
@@ -72,11 +72,11 @@ def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData)
     if private_parameters(model) and can_run:
         try:
             findings = tried(model, random_rows(model, data, None).inputs)
-        except (RuntimeError, ValueError, IndexError, TypeError):
-            findings = Findings()
         except (AttributeError, KeyError) as error:
             said = f"{type(error).__name__}: {error}{for_model(model, error)}"
             raise InputError(f"the model fails on rows shaped like the data: {said}") from error
+        except CANNOT_TAKE:
+            findings = Findings()
     admit_model(model, findings)
     if data.transform is not None:
         _admit_transform(data, random_rows(model, data, None, raw=True).inputs)
@@ -94,7 +94,7 @@ def admit_evaluated(model: nn.Module, inputs: Tensor) -> None:
     try:
         with evaluation_mode(model):
             findings = try_out(model, inputs[:_TRIED], _others(inputs))
-    except (RuntimeError, ValueError, IndexError, TypeError):
+    except CANNOT_TAKE:
         return
     try:
         admit_model(model, findings)

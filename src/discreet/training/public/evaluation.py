@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from discreet.clipping import Criterion, evaluation_mode
 from discreet.clipping.losses import each_loss, is_of_torch
 from discreet.clipping.valued import ValuedCrossEntropy
+from discreet.core.errors import CANNOT_TAKE
 
 _AT_ONCE = 1024
 
@@ -53,7 +54,7 @@ def rows_at_once(model: nn.Module, row: Tensor, most: int) -> int:
     if it fails on it."""
     try:
         outputs = tree_leaves(model(row))
-    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError, KeyError):
+    except CANNOT_TAKE:
         return most
     size = sum(one.numel() * one.element_size() for one in outputs if isinstance(one, Tensor))
     return max(1, min(most, (_OUTPUTS_ON_CARDS if row.is_cuda else _OUTPUTS) // max(1, size)))

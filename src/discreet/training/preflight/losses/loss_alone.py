@@ -17,13 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from discreet.clipping import Criterion, private_parameters
+from discreet.clipping import Criterion
 from discreet.clipping.losses import is_of_torch
 from discreet.clipping.seeding import seed_torch
-from discreet.core.errors import UnsupportedModel, first_line
+from discreet.core.errors import CANNOT_TAKE, UnsupportedModel, first_line
+from discreet.training.preflight.losses.loss_trials import TRIED, gradients, kinds, length, named, of_row
 from discreet.training.preflight.random_rows import UNITS, Examples
-
-TRIED = 3
 
 _PAIRED = [0, 0, 1]
 """Which targets the tried rows have, if two shall have the same one."""
@@ -31,9 +30,6 @@ _PAIRED = [0, 0, 1]
 _NOTHING, _OTHER = 1e-3, 1e-2
 """A gradient is nothing beside one so many times longer; another direction begins at this distance, relative to it. Of
 losses that do not compare rows, the gradient of three rows is at most three times the longest of theirs."""
-
-CANNOT = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError, AttributeError)
-"""Exceptions of models and losses on rows that they cannot take."""
 
 FAILS_ALONE = "a row alone fails where a batch does not, and each row is taken alone"
 LOOK_FOR = (
@@ -44,34 +40,11 @@ LOOK_FOR = (
 _log = logging.getLogger("discreet")
 
 
-def gradients(model: nn.Module, criterion: Criterion, rows: Tensor, targets: Tensor) -> list[Tensor]:
-    """The loss of an example, or of several as one batch, and its gradients."""
-    seed_torch(0)
-    with torch.enable_grad():
-        return of_weights(model, criterion(model(rows.clone()), targets.clone()).sum())
-
-
-def livelier(model: nn.Module, criterion: Criterion, examples: Examples) -> Examples:
-    """The examples, with other targets if no gradient comes of theirs: whole numbers from 0 to 2, or signs.
-
-    With `nn.CosineEmbeddingLoss`, say, targets between 0 and 1 have no gradient, and nothing could be compared on them.
-    """
-    if not examples.targets.is_floating_point():
-        return examples
-    for tried in _kinds(examples):
-        try:
-            if any(length(_alone(model, criterion, tried, i)) > 0 for i in range(TRIED)):
-                return tried
-        except CANNOT:
-            continue
-    return examples
-
-
 def refuse_failing_alone(model: nn.Module, criterion: Criterion, examples: Examples, error: Exception) -> None:
     """Refuse a model or loss that fails on a row alone with `error`, and takes several rows: each would add nothing."""
     try:
         gradients(model, criterion, examples.inputs[:TRIED], examples.targets[:TRIED])
-    except CANNOT:
+    except CANNOT_TAKE:
         return  # random rows are not what they take
     said = first_line(error)
     raise UnsupportedModel(f"{FAILS_ALONE}: {said}; {LOOK_FOR}")
@@ -81,13 +54,13 @@ def refuse_without_gradient(model: nn.Module, criterion: Criterion, examples: Ex
     """Refuse a loss that autograd can follow to the weights for none of the examples, whatever their targets: a run
     would be paid for and add noise to zeros."""
     tried, outputs = False, False
-    for kind in _kinds(examples):
+    for kind in kinds(examples):
         for i in range(len(examples.inputs)):
             try:
-                if len(_alone(model, criterion, kind, i)) > 1:
+                if len(of_row(model, criterion, kind, i)) > 1:
                     return
                 tried, outputs = True, outputs or _requires(model, kind.inputs[i : i + 1])
-            except CANNOT:
+            except CANNOT_TAKE:
                 break
     if not tried:
         return
@@ -98,27 +71,11 @@ def refuse_without_gradient(model: nn.Module, criterion: Criterion, examples: Ex
     )
 
 
-def _kinds(examples: Examples) -> list[Examples]:
-    """The examples with their targets, and with others: whole numbers from 0 on, one for each example; where they are
-    real numbers, whole ones from 0 to 2, and signs."""
-    drawn = examples.targets
-    if not drawn.is_floating_point():
-        counted = torch.arange(len(drawn), device=drawn.device).to(drawn.dtype)
-        return [examples, replace(examples, targets=counted.reshape(-1, *[1] * (drawn.dim() - 1)).expand_as(drawn))]
-    signs = torch.where(drawn < 0.5, -1.0, 1.0).to(drawn)
-    return [examples, *(replace(examples, targets=one) for one in ((2.9 * drawn).floor(), signs))]
-
-
 def _requires(model: nn.Module, rows: Tensor) -> bool:
     """Whether any output of the model requires a gradient, or is no tensor, so that it cannot be told."""
     with torch.enable_grad():
         leaves = tree_leaves(model(rows.clone()))
     return any(not isinstance(leaf, Tensor) or leaf.requires_grad for leaf in leaves)
-
-
-def named(criterion: Criterion) -> str:
-    """The loss in messages."""
-    return f"the loss ({getattr(criterion, '__name__', type(criterion).__name__)})"
 
 
 def check_alone(model: nn.Module, criterion: Criterion, examples: Examples) -> None:
@@ -158,7 +115,7 @@ def _tried(
 ) -> bool:
     try:
         return check(model, criterion, examples)
-    except CANNOT:
+    except CANNOT_TAKE:
         return False
 
 
@@ -166,7 +123,7 @@ def _only_compares(model: nn.Module, criterion: Criterion, examples: Examples) -
     """Whether rows have a gradient as a batch, and next to none alone."""
     paired = replace(examples, targets=examples.targets[:TRIED][_PAIRED])
     for tried in (examples, paired):
-        lengths = [length(_alone(model, criterion, tried, i)) for i in range(TRIED)]
+        lengths = [length(of_row(model, criterion, tried, i)) for i in range(TRIED)]
         together = length(gradients(model, criterion, tried.inputs[:TRIED], tried.targets[:TRIED]))
         alone = max(lengths) if any(map(math.isfinite, lengths)) else 0.0  # the variance of one row is NaN
         if not alone <= _NOTHING * together:
@@ -258,18 +215,3 @@ def _factor(part: Tensor, one: Tensor) -> float:
     """How often a gradient is contained in another: their inner product over the square of its length."""
     square = float(one.square().sum())
     return float((part * one).sum()) / square if square else 0.0
-
-
-def _alone(model: nn.Module, criterion: Criterion, examples: Examples, i: int) -> list[Tensor]:
-    return gradients(model, criterion, examples.inputs[i : i + 1], examples.targets[i : i + 1])
-
-
-def of_weights(model: nn.Module, loss: Tensor) -> list[Tensor]:
-    parameters = list(private_parameters(model).values())
-    found = torch.autograd.grad(loss, parameters, allow_unused=True) if loss.requires_grad else ()
-    return [loss.detach(), *(torch.zeros(1) if part is None else part for part in found)]
-
-
-def length(found: list[Tensor]) -> float:
-    """The L2 norm of a gradient, which follows the loss."""
-    return math.sqrt(sum(float(part.double().square().sum()) for part in found[1:]))

@@ -20,16 +20,9 @@ from discreet.clipping import Criterion, modes_kept, training_mode
 from discreet.clipping.admission.example_axes import is_whole, moved
 from discreet.clipping.capture.repeatable import repeatable
 from discreet.clipping.digests import state_digests
-from discreet.core.errors import UnsupportedModel
-from discreet.training.preflight.losses.loss_alone import (
-    CANNOT,
-    TRIED,
-    check_alone,
-    gradients,
-    named,
-    refuse_failing_alone,
-    refuse_without_gradient,
-)
+from discreet.core.errors import CANNOT_TAKE, UnsupportedModel
+from discreet.training.preflight.losses.loss_alone import check_alone, refuse_failing_alone, refuse_without_gradient
+from discreet.training.preflight.losses.loss_trials import TRIED, gradients, named
 from discreet.training.preflight.random_rows import Examples
 
 _FACTORS = (1.0, 1e3, 1e6)
@@ -53,7 +46,7 @@ def check_loss(model: nn.Module, criterion: Criterion, examples: Examples) -> No
         training_mode(model)
         try:
             first = [gradients(model, criterion, *row) for row in rows[:TRIED]]
-        except CANNOT as error:
+        except CANNOT_TAKE as error:
             refuse_failing_alone(model, criterion, examples, error)
             return
         if all(len(one) == 1 for one in first):
@@ -62,7 +55,7 @@ def check_loss(model: nn.Module, criterion: Criterion, examples: Examples) -> No
             for row in rows[TRIED:]:
                 try:
                     gradients(model, criterion, *(_times(part, factor) for part in row))
-                except CANNOT:
+                except CANNOT_TAKE:
                     break
         again = (gradients(model, criterion, *row) for row in rows[:TRIED])  # one at a time, as gradients may be large
         keeps = [_differ(*pair) for pair in zip(first, again, strict=True)]

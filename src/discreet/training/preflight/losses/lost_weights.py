@@ -12,8 +12,8 @@ from discreet.clipping import Criterion, modes_kept, training_mode
 from discreet.clipping.admission.mixing import moved_weights
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.copies import copied
-from discreet.core.errors import UnsupportedModel
-from discreet.training.preflight.losses.loss_alone import CANNOT, length, named, of_weights
+from discreet.core.errors import CANNOT_TAKE, UnsupportedModel
+from discreet.training.preflight.losses.loss_trials import length, named, of_weights
 from discreet.training.preflight.random_rows import Examples
 
 
@@ -29,7 +29,7 @@ def refuse_lost_weights(model: nn.Module, criterion: Criterion, examples: Exampl
         try:
             lost = _uses(model, loss, seen, examples)
             held = not lost and not apart and _uses(seen, loss, seen, examples)
-        except CANNOT:
+        except CANNOT_TAKE:
             return
     if lost or held:
         raise UnsupportedModel(
