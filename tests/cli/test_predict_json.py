@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import json
+import math
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from folders import folder_of
 
+from discreet.certificate.described import OnPublicRows
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.cli.app import run
 from discreet.data.tables import Encoder, Schema
+from discreet.prediction import load, predict_table
 from discreet.recipes.models.models import MODELS
 
 SCHEMA = {
@@ -45,6 +50,30 @@ def test_of_a_table(target: str, classes: bool, capsys: pytest.CaptureFixture[st
     assert [{name: "" if v is None else str(v) for name, v in one.items()} for one in found] == rows
     assert set(found[1].values()) == {None}  # a row that the schema drops
     assert isinstance(found[0][target], str if classes else float)  # a class called "1" stays a name
+
+
+def test_a_date_is_predicted_as_a_day(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also its interval, which is rounded outwards and stays within the declared days; and days that are kept."""
+    due = {"type": "date", "low": "2021-01-01", "high": "2021-12-31"}
+    encoder = Encoder(Schema.model_validate(SCHEMA | {"target": ["due"], "columns": SCHEMA["columns"] | {"due": due}}))
+    arguments = {"kinds": list(encoder.kinds), "outputs": 1}
+    seen = OnPublicRows(rows=400, errors={"0.9": 130.0})
+    spec = ModelSpec(
+        Named("tabular", arguments), inputs=(3,), table=encoder.to_json(), outputs="numbers", public_rows=seen
+    )
+    folder_of(Path("m"), MODELS["tabular"](**arguments), spec)
+    when = pa.array([datetime.date(2020, 2, 29), datetime.date(2020, 3, 1)])
+    pq.write_table(pa.table({"age": [5, None], "grade": ["1", "2"], "cost": [3, 4], "when": when}), "n.parquet")
+    day = float(predict_table(load("m"), "n.parquet")[1][0, 0])
+    due_day, last = (datetime.date(1970, 1, 1) + datetime.timedelta(n) for n in (round(day), math.ceil(day + 130)))
+    assert datetime.date(2021, 1, 1) < due_day < datetime.date(2021, 5, 11)
+    assert last < datetime.date(2021, 12, 31)
+    wanted = {"when": "2020-02-29", "due": str(due_day), "due_low": "2021-01-01", "due_high": str(last)}
+    header, first, dropped = lines(capsys, "m", "n.parquet", "--keep", "when")
+    assert (header, first, dropped) == (",".join(wanted), ",".join(wanted.values()), "2020-03-01,,,")
+    assert json.loads(lines(capsys, "m", "n.parquet", "--keep", "when", "--json")[0]) == wanted
+    lines(capsys, "m", "n.parquet", "--out", "p.parquet")
+    assert pq.read_table("p.parquet").schema.types == [pa.date32()] * 3
 
 
 def test_of_arrays(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema, public_table
+from discreet.data.tables.drafting.draft import draft
+from discreet.data.tables.drafting.draft_column import Known
+from discreet.data.tables.files.csv_format import CsvFormat
+from discreet.data.tables.files.dialect import FOUND_OUT
 from discreet.plan.pydantic_base import validate
 
 SEEN = {"type": "date", "low": "2021-01-01", "high": "2025-01-01", "outside": "refuse"}
@@ -40,3 +46,13 @@ def test_a_large_range_of_numbers_is_told_to_the_last_digit(tmp_path: Path) -> N
     facts = {"columns": columns, "target": "ill", "unit": "row"}
     with pytest.raises(InputError, match="'1234568' is outside of 0 to 1234567"):
         public_table(tmp_path / "t.csv", Encoder(validate(Schema, facts, "schema")))
+
+
+def test_a_public_table_proposes_the_days_of_a_date_that_is_predicted(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("age,due\n31,2021-01-01\n40,2021-05-02\n")
+    (tmp_path / "public.csv").write_text("age,due\n30,2021-02-03\n50,2021-11-30\n")
+    known = Known("due", "row", 100, (tmp_path / "public.csv",))
+    found = yaml.safe_load(draft(tmp_path / "t.csv", CsvFormat(), FOUND_OUT, known))
+    assert found["columns"]["due"]["type"] == "date"
+    assert found["columns"]["due"]["low"] <= datetime.date(2021, 2, 3)
+    assert found["columns"]["due"]["high"] >= datetime.date(2021, 11, 30)

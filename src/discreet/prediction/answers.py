@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError
-from discreet.data.tables import Encoder, image_paths
+from discreet.data.tables import Date, Encoder, image_paths
 from discreet.prediction.load import Predictor
 from discreet.prediction.row_files import read_rows
 from discreet.prediction.table_rows import copied_columns, predict_table
@@ -24,8 +24,8 @@ LEVEL = "0.9"
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Columns of equal length. Figures are float64, and NaN in rows that the schema drops; names of classes and paths
-    are texts, and null there. Without a schema, `class` is a number."""
+    """Columns of equal length. Figures are float64, and NaN in rows that the schema drops; days are date32, names of
+    classes and paths are texts, and null there. Without a schema, `class` is a number."""
 
     columns: dict[str, pa.Array]
     digits: int
@@ -70,12 +70,20 @@ def _of_table(encoder: Encoder, found: Array, errors: Mapping[str, float]) -> An
             [names[place] if said else None for place, said in zip(best, known, strict=True)], pa.string()
         )
         return Answers({encoder.schema.target[0]: chosen, **shares_of(found, best, names)}, 6)
-    columns = {name: pa.array(column) for name, column in zip(names, found.T, strict=True)}
+    columns = {name: _amounts(encoder, name, column) for name, column in zip(names, found.T, strict=True)}
     if encoder.task == "regression" and LEVEL in errors:
         low, high = encoder.range_of_target
-        columns[f"{names[0]}_low"] = pa.array(np.maximum(found[:, 0] - errors[LEVEL], low))
-        columns[f"{names[0]}_high"] = pa.array(np.minimum(found[:, 0] + errors[LEVEL], high))
+        least, most = np.maximum(found[:, 0] - errors[LEVEL], low), np.minimum(found[:, 0] + errors[LEVEL], high)
+        columns[f"{names[0]}_low"] = _amounts(encoder, names[0], least, np.floor)
+        columns[f"{names[0]}_high"] = _amounts(encoder, names[0], most, np.ceil)
     return Answers(columns, 6 if encoder.task == "labels" else 9)
+
+
+def _amounts(encoder: Encoder, name: str, found: Array, whole: Callable[[Array], Array] = np.rint) -> pa.Array:
+    """Amounts as they are, and days since 1970 as days: rounded by `whole`, and null where there is none."""
+    if not isinstance(encoder.schema.columns[name], Date):
+        return pa.array(found)
+    return pa.array(whole(found), from_pandas=True).cast(pa.int32()).cast(pa.date32())
 
 
 def shares_of(shares: Array, best: Array, names: Sequence[str] | map[str]) -> dict[str, pa.Array]:

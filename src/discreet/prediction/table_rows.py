@@ -33,8 +33,9 @@ def encode_table(predictor: Predictor, path: str | Path) -> Array:
 def predict_table(predictor: Predictor, path: str | Path) -> tuple[Encoder, Array]:
     """The model's predictions on each row of a .csv or .parquet file with the features of its schema: (rows, outputs).
 
-    Probabilities of the classes or labels in `Encoder.classes`, or amounts in the unit of the target. A row that the
-    schema drops is all NaN. `InputError` if the model was not trained on a table, or a value does not fit.
+    Probabilities of the classes or labels in `Encoder.classes`, or amounts in the unit of the target (days since
+    1970, of a date). A row that the schema drops is all NaN. `InputError` if the model was not trained on a table, or a
+    value does not fit.
     """
     if predictor.spec.table is None:
         raise InputError("this model was not trained on a table with a schema; give its rows as an array")

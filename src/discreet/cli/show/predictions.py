@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import json
 import math
@@ -30,6 +31,8 @@ def _rows(said: Answers) -> Iterator[tuple[object, ...]]:
 
 
 def _figure(value: object, digits: int) -> object:
+    if isinstance(value, datetime.date):
+        return str(value)
     if not isinstance(value, float):
         return value
     return None if math.isnan(value) else float(f"{value:.{digits}g}")

@@ -73,7 +73,7 @@ def public_columns(
     names = list(own)
     numbers = [name for name in names if {own[name].name, kinds[name].name} <= {"whole", "number"}]
     days = [name for name in names if own[name].name == kinds[name].name == "date" and not own[name].formats]
-    listed = [name for name in names if kinds[name].name == "text" or (name == target and name not in numbers)]
+    listed = [name for name in names if kinds[name].name == "text" or (name == target and name not in numbers + days)]
     facts = {"columns": {name: {"type": "ignore"} for name in names}, "csv": csv.model_dump(), "others": "ignore"}
     schema = validate(Schema, facts | {"missing": missing}, "schema")
     found: dict[str, list[Array]] = {name: [np.empty(0)] for name in (*numbers, *days)}
