@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 
+from discreet.cli.options.dialect import Dialect
 from discreet.data.tables import Encoder, Schema, public_table
 from discreet.data.tables.drafting.draft import draft
 from discreet.data.tables.files.csv_format import CsvFormat
@@ -78,3 +80,18 @@ def test_numbers_tell_how_others_are_written(tmp_path: Path) -> None:
     numbers = {"type": "number", "low": 0, "high": 5}
     found = public_table(path, Encoder(schema(numbers))).inputs
     torch.testing.assert_close(found, torch.tensor([[0.3, 1.0], [0.5, 1.0]]))
+
+
+@pytest.mark.parametrize(
+    ("thousands", "amounts"), [(".", ["1.234", "2.345"]), (".", ["1.234,5", "12"]), ("comma", ["1,234", "5,678"])]
+)
+def test_thousands_that_are_told_alone_leave_the_other_mark_to_decimals(
+    thousands: str, amounts: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("age;paid\n" + "".join(f"{30 + n};{amount}\n" for n, amount in enumerate(amounts)))
+    found = yaml.safe_load(draft(path, *Dialect(thousands=thousands).format()))
+    mark = "," if thousands == "comma" else thousands
+    assert found["csv"].get("decimal", ".") == {".": ",", ",": "."}[mark]
+    assert found["csv"]["thousands"] == mark
+    assert found["columns"]["paid"]["type"] == "number"

@@ -45,6 +45,8 @@ class Dialect:
         from discreet.plan.pydantic_base import validate
 
         said = {name: getattr(self, name) for name in FOUND_OUT}
+        if said["decimal"] == AUTO:  # of . and , one parts thousands, so the other is the decimal mark
+            said["decimal"] = {".": ",", ",": "."}.get(_SPELLED.get(self.thousands, self.thousands), AUTO)
         given = {name: _SPELLED.get(value, value) for name, value in said.items() if value not in (AUTO, "none")}
         csv = validate(CsvFormat, {"header": not self.no_header} | given, "options")
         return csv, [name for name, value in said.items() if value == AUTO]
