@@ -114,7 +114,7 @@ _MOVED = {
 
 _ROOMS = (
     *("accounting", "audit", "clipping", "data", "features", "language", "ledger", "methods", "plan", "queries"),
-    *("randomness", "recipes", "sampling", "testing", "training"),
+    *("prediction", "randomness", "recipes", "sampling", "testing", "training"),
 )
 """Rooms that `import discreet` gives by attribute: discreet.methods."""
 

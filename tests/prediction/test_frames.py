@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+import torch
 from folders import folder_of
 from sklearn.datasets import load_digits
 
@@ -173,3 +174,15 @@ def test_it_is_logged_to_a_run(digits: Path, tmp_path: Path, monkeypatch: pytest
         assert loaded.predict(load_digits().data[:1] / 16).shape == (1,)
     finally:
         mlflow.set_tracking_uri(before)
+
+
+def test_columns_of_whole_numbers_are_amounts_for_a_model_of_ones_own(tmp_path: Path) -> None:
+    """As in training. A column of lists is taken as it is: words stay whole numbers."""
+    folder_of(tmp_path / "m", torch.nn.Linear(2, 3), ModelSpec(module="Linear"))
+    predictor = load(tmp_path / "m", torch.nn.Linear(2, 3))
+    found = predict_frame(predictor, pd.DataFrame({"age": [30, 40], "dose": [1, 2]}))
+    expected = predictor.scores([[30.0, 1.0], [40.0, 2.0]])
+    np.testing.assert_allclose(found.to_numpy(), expected.numpy(), rtol=1e-6)
+    words = torch.nn.Sequential(torch.nn.Embedding(5, 2), torch.nn.Flatten())
+    folder_of(tmp_path / "w", words, ModelSpec(module="Sequential"))
+    assert predict_frame(load(tmp_path / "w", words), pa.table({"words": [[0, 1, 4], [2, 2, 2]]})).shape == (2, 6)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from folders import folder_of
 from forging import edit, put
 from problems import WithPublicTensors, blobs, certified_run
 from safetensors.torch import load as read_tensors
@@ -119,6 +120,56 @@ def test_a_module_of_ones_own_is_compared_with_the_file(own: Path) -> None:
         with pytest.raises(InputError, match="not the published one") as refused:
             load(own, model=module)
         assert message in str(refused.value)
+
+
+def words() -> nn.Module:
+    return nn.Sequential(nn.Embedding(5, 2), nn.Flatten(), nn.Linear(6, 2))
+
+
+class ByName(nn.Module):
+    """Its outputs by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(2, 2)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"kind": self.head(x)}
+
+
+def test_a_module_of_ones_own_takes_rows_as_in_training(tmp_path: Path) -> None:
+    """Whole numbers stay whole: they may be words. What it cannot take, or does not give, is said in a line."""
+    predictor = load(folder_of(tmp_path / "words", words(), ModelSpec(module="Sequential")), words())
+    rows = torch.tensor([[0, 1, 4], [2, 2, 2]])
+    with torch.no_grad():
+        expected = predictor.model(rows)
+    for given in (rows, rows.int(), rows.numpy(), rows.tolist(), rows.to(torch.uint8)):
+        assert torch.equal(predictor.predict(given), expected)
+    with pytest.raises(InputError, match=r"cannot take rows of torch.float32 and shape \(3,\): .*as in training"):
+        predictor.predict(rows.double())
+    with pytest.raises(InputError, match=r"cannot take rows of torch.int64 and shape \(3,\): index out of range"):
+        predictor.predict(rows + 5)
+    by_name = load(folder_of(tmp_path / "named", ByName(), ModelSpec(module="ByName")), ByName())
+    with pytest.raises(InputError, match=r"returns a dict, .*predictor.model\(predictor.prepared\(rows\)\)"):
+        by_name.scores(torch.zeros(2, 2))
+
+
+def test_classes_of_a_module_of_ones_own_are_predicted_where_its_spec_says_so(tmp_path: Path) -> None:
+    spec = ModelSpec(module="Sequential", inputs=(3,), outputs="classes")
+    predictor = load(folder_of(tmp_path / "words", words(), spec), words())
+    assert torch.equal(predictor.predict([[0, 1, 4]]), predictor.scores([[0, 1, 4]]).argmax(1))
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (WithPublicTensors, r"model=WithPublicTensors is no model; build it: model=WithPublicTensors\(\.\.\.\)"),
+        ({}, "dict"),
+    ],
+)
+def test_what_is_no_model_is_refused(model: Any, message: str, own: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        load(own, model=model)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "model.json", "report.html", "README.md"])

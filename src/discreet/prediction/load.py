@@ -27,6 +27,8 @@ from discreet.verification.checks.released_tensors import FILE as RELEASED
 
 _AT_ONCE = 256
 
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Predictor:
@@ -59,11 +61,18 @@ class Predictor:
     def scores(self, inputs: Tensor | ArrayLike) -> Tensor:
         """The model's outputs on `inputs` (rows, ...), which are like those of training: shape (rows, outputs).
 
-        Rows are raw, before features; if their shape is known, flat rows will do.
+        Rows are raw, before features; if their shape is known, flat rows will do. A model of your own takes them as in
+        training: floating point as float32, whole numbers (words, codes) as int64.
         """
         rows = self.prepared(inputs)
-        with torch.no_grad(), self._known_codes():
-            return torch.cat([self.model(rows[at : at + _AT_ONCE]) for at in range(0, len(rows), _AT_ONCE)])
+        with torch.no_grad(), self._known_codes() if self._takes_codes else self._as_in_training(rows):
+            found = [self.model(rows[at : at + _AT_ONCE]) for at in range(0, len(rows), _AT_ONCE)]
+        if not all(isinstance(part, Tensor) for part in found):
+            raise InputError(
+                f"this model returns a {type(found[0]).__name__}, which is no table of scores; run it yourself: "
+                "predictor.model(predictor.prepared(rows))"
+            )
+        return torch.cat(found)
 
     def prepared(self, inputs: Tensor | ArrayLike) -> Tensor:
         """What the model itself takes, from raw rows: shape (rows, ...)."""
@@ -73,7 +82,10 @@ class Predictor:
         return rows
 
     def predict(self, inputs: Tensor | ArrayLike) -> Tensor:
-        """The class of each row (rows,), int64; for a model of numbers, its outputs (rows, outputs)."""
+        """The class of each row (rows,), int64; for a model of numbers, its outputs (rows, outputs).
+
+        Of a model of your own, its outputs too, unless it was published with a spec that says `outputs="classes"`.
+        """
         found = self.scores(inputs)
         return found.argmax(dim=1) if self.spec.outputs == "classes" else found
 
@@ -86,14 +98,25 @@ class Predictor:
         try:
             yield
         except IndexError:
-            if not self._takes_codes:
-                raise
             raise InputError("a row has a code that this model does not know; give codes as in training") from None
+
+    @contextmanager
+    def _as_in_training(self, rows: Tensor) -> Iterator[None]:
+        try:
+            yield
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            raise InputError(
+                f"the model cannot take rows of {rows.dtype} and shape {tuple(rows.shape[1:])}: {first_line(error)}; "
+                "give them as in training, floating point or whole numbers"
+            ) from error
 
     def _rows(self, inputs: Tensor | ArrayLike) -> Tensor:
         try:
             given = torch.as_tensor(inputs)
-            rows = given.to(torch.int64 if self._takes_codes else torch.float32)
+            whole = self._takes_codes or (self.spec.model is None and given.dtype in _WHOLE)
+            rows = given.to(torch.int64 if whole else torch.float32)
         except (TypeError, ValueError, RuntimeError):
             raise InputError(
                 "predict needs an array of numbers with one entry for each row; rows of a frame, in the words of the "
@@ -118,6 +141,11 @@ def load(folder: str | Path, model: nn.Module | None = None) -> Predictor:
     in model.json; pass your own as `model`, with tensors of the same names, shapes and types. This does not recompute
     the claim: that is `discreet.verify`.
     """
+    if model is not None and not isinstance(model, nn.Module):
+        name = getattr(model, "__name__", type(model).__name__)
+        raise InputError(
+            f"model={name} is no model; " + (f"build it: model={name}(...)" if callable(model) else "give an nn.Module")
+        )
     folder = Path(folder)
     facts = strict_json(read(folder / CERTIFICATE), CERTIFICATE)
     content = _certified(folder, facts)
@@ -178,8 +206,8 @@ def _build(spec: ModelSpec, state: dict[str, Tensor]) -> nn.Module:
         )
     if spec.model is None:
         raise InputError(
-            f"this model is a module of its maker's own ({str(spec.module)[:80]}); build it and give it to "
-            "discreet.load(DIR, model=...)"
+            f"this model is a module of its maker's own ({str(spec.module)[:80]}); build it in Python and give it to "
+            "discreet.load(DIR, model=...), or to discreet.prediction.export_onnx(DIR, FILE, model=...)"
         )
     with torch.device("meta"):
         _check_tensors(_named_model(spec.model), state)

@@ -56,7 +56,11 @@ def export_onnx(folder: str | Path, path: str | Path, model: nn.Module | None = 
         raise InputError(f"{path} exists already; name another file")
     predictor = load(folder, model)
     if predictor.spec.inputs is None:
-        raise InputError(f"{folder} does not tell the shape of a row, which an ONNX file needs; publish with a spec")
+        raise InputError(
+            f"{folder} does not tell the shape of a row, which this file needs; publish with it, "
+            "publish(trained, DIR, ModelSpec(inputs=(20,), outputs='classes')), or write the file by "
+            "torch.onnx.export(discreet.load(DIR, model=...).model, ...)"
+        )
     content = onnx.load_from_string(_traced(predictor, _whole(folder, predictor)))
     _check(onnx, content, predictor)
     onnx.helper.set_model_props(content, _properties(folder, predictor))
