@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import pytest
@@ -33,6 +35,25 @@ class Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
         enabled = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
         self.found["attention" if func is KERNEL else "others"].append(enabled)
         return func(*args, **(kwargs or {}))
+
+
+def test_threads_that_overlap_leave_the_settings_as_they_were() -> None:
+    """The first to enter leaves first: it must neither end what the other needs, nor keep what it found."""
+    entered, left = Event(), Event()
+
+    def other() -> None:
+        with repeatable():
+            entered.set()
+            assert left.wait(60)
+            assert torch.are_deterministic_algorithms_enabled()
+
+    with ThreadPoolExecutor(1) as threads:
+        with repeatable():
+            done = threads.submit(other)
+            assert entered.wait(60)
+        left.set()
+        done.result()
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 def attention(x: Tensor) -> Tensor:
