@@ -196,8 +196,24 @@ def test_a_loss_that_pools_rows_is_warned_of(caplog: pytest.LogCaptureFixture) -
     assert "pooled) of a batch is not made of the losses of its rows" in caplog.text
 
 
+def two_hardest(output: Tensor, target: Tensor) -> Tensor:
+    losses = F.cross_entropy(output, target, reduction="none")
+    return losses.topk(min(2, len(losses))).values.mean()
+
+
+@pytest.mark.parametrize("loss", [hardest, two_hardest])
+def test_a_loss_of_the_hardest_rows_is_warned_of(loss: Callable[..., Tensor], caplog: pytest.LogCaptureFixture) -> None:
+    check_loss(model(), loss, examples())
+    assert f"({loss.__name__}) leaves out some rows of a batch because of the others" in caplog.text
+
+
+def zero_for_some(output: Tensor, target: Tensor) -> Tensor:
+    """Rows of one class have no gradient, alone or beside others."""
+    return (F.cross_entropy(output, target, reduction="none") * (target > 0)).sum()
+
+
 @pytest.mark.parametrize(
-    "loss", [hardest, drawn, nn.CrossEntropyLoss(weight=torch.tensor([1.0, 0.1, 0.5]), reduction="sum")]
+    "loss", [drawn, zero_for_some, nn.CrossEntropyLoss(weight=torch.tensor([1.0, 0.1, 0.5]), reduction="sum")]
 )
 def test_a_loss_made_of_those_of_rows_is_not(loss: Callable[..., Tensor], caplog: pytest.LogCaptureFixture) -> None:
     check_loss(model(), loss, examples())

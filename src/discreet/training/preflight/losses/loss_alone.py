@@ -79,7 +79,7 @@ def _requires(model: nn.Module, rows: Tensor) -> bool:
 
 
 def check_alone(model: nn.Module, criterion: Criterion, examples: Examples) -> None:
-    """Refuse a loss that only compares rows; warn of one that mixes them, or whose weights of classes cancel.
+    """Refuse a loss that only compares rows; warn of one in which they meet otherwise, or whose class weights cancel.
 
     What fails on random rows passes unchecked.
     """
@@ -89,17 +89,25 @@ def check_alone(model: nn.Module, criterion: Criterion, examples: Examples) -> N
             f"{described} compares the rows of a batch: a row alone has no gradient, and each row is clipped alone; "
             "make what is compared one row (two views of it, a pair, a triplet)"
         )
+    factors = _factors(model, criterion, examples)
     if _weights_cancel(criterion, model, examples):
         _log.warning(
             "the class weights of %s have no effect: each row is taken alone, and reduction='mean' divides it by its "
             "own weight; take reduction='sum', with weights of at most 1, as larger ones meet the clip norm",
             described,
         )
-    elif _tried(_weighs, model, criterion, examples):
+    elif factors and 0 < (1 + _OTHER) * min(factors) < max(factors):
         _log.warning(
             "in %s how much a row counts depends on the others of its batch, as with class weights under a mean over "
             "them, or a root of a mean; here each row is taken alone, where such weights cancel: divide by a constant "
             "(reduction='sum', with weights of at most 1, as larger ones meet the clip norm)",
+            described,
+        )
+    elif factors and min(factors) == 0 < max(factors):
+        _log.warning(
+            "%s leaves out some rows of a batch because of the others, all but the hardest, say; here each row is "
+            "taken alone, so none is left out: to attend to hard rows, take a function of a row's own loss (focal "
+            "loss)",
             described,
         )
     elif _tried(_mixes, model, criterion, examples):
@@ -150,22 +158,27 @@ def _mixes(model: nn.Module, criterion: Criterion, examples: Examples) -> bool:
     return False
 
 
-def _weighs(model: nn.Module, criterion: Criterion, examples: Examples) -> bool:
-    """Whether in a batch gradients of rows' outputs have the direction that they have alone, and not one factor.
+def _factors(model: nn.Module, criterion: Criterion, examples: Examples) -> list[float]:
+    """How long the gradient of each row's output is in a batch beside that alone; empty if the direction of one is
+    another, or the loss fails.
 
     Not for targets of several whole numbers: of tokens there are as many as a row has, and a mean over them is known.
     """
     targets = examples.targets[:UNITS]
     if not targets.is_floating_point() and targets.dim() > 1:
-        return False
+        return []
     factors = []
-    for row in _both_ways(model, criterion, examples.inputs[:UNITS], targets):
+    try:
+        pairs = _both_ways(model, criterion, examples.inputs[:UNITS], targets)
+    except CANNOT_TAKE:
+        return []
+    for row in pairs:
         part, one = (torch.cat([leaf.flatten() for leaf in leaves]) for leaves in zip(*row, strict=True))
         if _directed_otherwise(part, one):
-            return False
+            return []
         if float(one.norm()) > 0 and part.isfinite().all():
             factors.append(_factor(part, one))
-    return bool(factors) and min(factors) > 0 and max(factors) > (1 + _OTHER) * min(factors)
+    return factors
 
 
 def _both_ways(
