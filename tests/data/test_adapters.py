@@ -173,7 +173,7 @@ def test_a_missing_value_of_arrow_is_named_before_a_run(tmp_path: Path) -> None:
     model = nn.Linear(3, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     plan = discreet.Plan.poisson(population=30, batch=10, steps=2, clip_norm=1.0, delta=1e-2, noise_multiplier=2.0)
-    with pytest.raises(InputError, match="a feature in row 7 of the data is NaN"):
+    with pytest.raises(InputError, match="a feature in row 7 of the data, counted from 0, is NaN"):
         discreet.Training(plan, model, nn.CrossEntropyLoss(), optimizer, discreet.Columns(holes, "ill"))
 
 

@@ -33,7 +33,10 @@ MET = {
 """What both processes say."""
 
 APART = {
-    "a_row_that_is_no_number": ("process 1: it failed with InputError", "a feature in row 1 of the data is NaN"),
+    "a_row_that_is_no_number": (
+        "process 1: it failed with InputError",
+        "a feature in row 1 of the data, counted from 0, is NaN",
+    ),
     "a_row_that_is_gone": ("process 1: it failed with InputError", "row . of the file at site 1 is gone"),
     "no_users": ("units and ids must be given site by site", "process 0: it failed with InputError"),
 }

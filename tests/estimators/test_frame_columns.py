@@ -65,7 +65,7 @@ def test_a_frame_of_texts_dates_and_gaps(tmp_path: Path) -> None:
         (
             COLUMNS | {"age": {"type": "number", "low": 0, "high": 40, "outside": "refuse"}},
             MIXED,
-            "row 3, column 'age'",
+            "row 2, counted from 0, column 'age'",
         ),
         (COLUMNS | {"age": {"type": "number", "low": 0, "high": 40, "missing": "drop"}}, MIXED, "drops rows"),
         (COLUMNS | {"age": {"type": "number", "buy": {"noise": 10}}}, MIXED, "buys its range"),
@@ -107,7 +107,7 @@ YOUNG = {"type": "number", "low": 0, "high": 1, "outside": "refuse"}
 )
 def test_an_error_about_a_frame_tells_where_and_never_what(name: str, facts: Any, value: Any, said: str) -> None:
     rows = pd.DataFrame({name: [value] * 300})
-    with pytest.raises(discreet.InputError, match=f"row 1, column '{name}': .*{said}") as refused:
+    with pytest.raises(discreet.InputError, match=f"row 0, counted from 0, column '{name}': .*{said}") as refused:
         of_frames(columns={name: facts}, classes=["a", "b"]).fit(rows, ["a", "b", "a"] * 100)
     assert "Jane" not in str(refused.value)
     assert "4242" not in str(refused.value)

@@ -108,7 +108,7 @@ def test_a_day_out_of_range_is_not_counted_from_1970() -> None:
     late = {"type": "date", "low": "2022-01-01", "high": "2025-01-01", "outside": "refuse"}
     refused(
         lambda: by_columns(seen=late).fit(SEEN[["seen"]], Y),
-        "row 1, column 'seen': the value is outside of 2022-01-01 to 2025-01-01",
+        "row 0, counted from 0, column 'seen': the value is outside of 2022-01-01 to 2025-01-01",
     )
 
 
@@ -136,7 +136,7 @@ def test_a_missing_label_is_called_missing(classes: list[Any], made: Any, missin
 
 @pytest.mark.parametrize("units", [[pd.NA] + [1] * (ROWS - 1), pd.Series([pd.NA] + ["a"] * (ROWS - 1), dtype="string")])
 def test_a_missing_person_is_said(units: Any) -> None:
-    refused(lambda: classifier(steps=2).fit(X, Y, units=units), "row 0 of the data has no identifier")
+    refused(lambda: classifier(steps=2).fit(X, Y, units=units), "row 0 of the data, counted from 0, has no identifier")
 
 
 NAMES = pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)])

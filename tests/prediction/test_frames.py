@@ -100,6 +100,14 @@ def test_the_index_of_pandas_stays(tmp_path: Path) -> None:
     assert list(predict_frame(load(folder), frame).index) == [7, 5, 3]
 
 
+def test_what_does_not_fit_is_told_of_the_frame(tmp_path: Path) -> None:
+    wrong = ROWS.set_column(0, "age", pa.array(["30", "old", "50"]))
+    with pytest.raises(
+        InputError, match=r"^the frame, whose rows count from 1 here: row 2, column 'age': 'old' is not"
+    ):
+        predict_frame(load(of_table(tmp_path / "m")), wrong)
+
+
 def test_what_is_no_frame_of_numbers_is_refused(tmp_path: Path) -> None:
     predictor = load(of_arrays(tmp_path / "f"))
     for frame, said in (

@@ -49,6 +49,29 @@ def test_an_embedding_that_limits_its_weights(tmp_path: Path, engine: str) -> No
         tiny_training(tmp_path, model=model, data=(rows, LABELS), engine=engine)
 
 
+class Packed(nn.Module):
+    """The last state of sequences of several lengths, as torch packs them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.last = nn.LSTM(FEATURES, 3, batch_first=True), nn.Linear(3, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        sizes = 1 + (x[:, 1:, 0] > 0.5).sum(1)
+        packed = nn.utils.rnn.pack_padded_sequence(x, sizes, batch_first=True, enforce_sorted=False)
+        return self.last(self.layer(packed)[1][0][-1])  # type: ignore[no-any-return]
+
+
+def test_packed_sequences(tmp_path: Path) -> None:
+    """The mend comes first, and then what runs the model as it is."""
+    with pytest.raises(
+        UnsupportedModel,
+        match=r"^module 'layer' \(LSTM\) got a PackedSequence.*; give it padded sequences, and pick .* by its length; "
+        r"as it is, the engine 'vmap' cannot .*use engine='reference'",
+    ):
+        tiny_training(tmp_path, model=Packed(), data=(torch.rand(len(LABELS), 4, FEATURES), LABELS))
+
+
 @pytest.mark.parametrize("normed", [nn.utils.spectral_norm, nn.utils.parametrizations.spectral_norm])
 def test_spectral_norm(tmp_path: Path, normed: Any) -> None:
     with pytest.raises(UnsupportedModel, match=r"has spectral norm, whose power iteration.*remove it"):

@@ -55,8 +55,11 @@ BAD_DATA: dict[str, tuple[Any, str]] = {
     "empty": ((torch.zeros(0, FEATURES), torch.zeros(0, dtype=torch.int64)), "empty"),
     "NaN feature": (with_value(0, 17, math.nan), "feature in row 17"),
     "infinite feature": (with_value(0, 0, math.inf), "feature in row 0"),
-    "label too large": (with_value(1, 5, 3), "label 3 in row 5"),
-    "label below zero": (with_value(1, 23, -1), "label -1 in row 23"),
+    "label too large": (with_value(1, 5, 3), "label 3 in row 5 .*0 to 2; number the classes from 0"),
+    "label below zero": (
+        with_value(1, 23, -1),
+        "label -1 in row 23 .*counted from 0.*; leave out rows without a label",
+    ),
     "wrong width": ((torch.zeros(5, FEATURES + 1), torch.zeros(5, dtype=torch.int64)), r"shape \(5,\)"),
 }
 

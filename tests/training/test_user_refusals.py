@@ -58,7 +58,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_charged(tmp_path: Path,
 def test_every_row_of_every_user_is_looked_at_before_a_run(tmp_path: Path, row: int) -> None:
     inputs, targets = blobs()
     inputs[row, 0] = float("nan")
-    with pytest.raises(InputError, match=f"row {row} of the data is NaN"):
+    with pytest.raises(InputError, match=f"row {row} of the data, counted from 0, is NaN"):
         user_training(tmp_path, 1, data=(inputs, targets))
 
 

@@ -218,7 +218,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Rows clipped to their bounds and encoded for the model: (rows, columns), float32."""
         if not isinstance(rows, pa.Table):
             rows = pa.table([pa.array(column) for column in rows.T], list(encoder.schema.features))
-        return torch.from_numpy(encoder.encode(rows, targets=False, show=False).inputs)
+        return torch.from_numpy(encoder.encode(rows, targets=False, show=False, in_memory=True).inputs)
 
     def _public(self, encoder: Encoder, given: Any, private: tuple[Any, Any]) -> tuple[Tensor, Tensor]:
         if not (isinstance(given, tuple | list) and len(given) == 2):

@@ -58,7 +58,8 @@ class PrivateClassifier(PublicScore, ClassifierMixin, PrivateEstimator):  # type
         if unknown.any():
             row = int(np.argmax(unknown))
             raise InputError(
-                f"the label of row {row} is none of the declared classes; declare it in classes, or leave the row out"
+                f"the label of row {row}, counted from 0, is none of the declared classes; declare it in classes, or "
+                "leave the row out"
             )
         return torch.from_numpy(np.searchsorted(self.classes_, target).astype(np.int64))
 

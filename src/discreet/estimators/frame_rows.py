@@ -56,7 +56,9 @@ def _refuse_unsound(values: pa.ChunkedArray, name: str) -> None:
     row = next((row for row in range(len(values)) if not _sound(values.slice(row, 1))), None)
     if row is None or pa.types.is_nested(values.type) or pa.types.is_dictionary(values.type):
         raise InputError(f"the column {name!r} is no valid data of Arrow, or has text that is not UTF-8; make it anew")
-    raise InputError(f"row {row + 1}, column {name!r}: the text is not UTF-8; decode it by the encoding that it is in")
+    raise InputError(
+        f"row {row}, counted from 0, column {name!r}: the text is not UTF-8; decode it by the encoding that it is in"
+    )
 
 
 def _sound(values: pa.ChunkedArray) -> bool:

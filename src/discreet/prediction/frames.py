@@ -40,7 +40,10 @@ def predict_frame(predictor: Predictor, frame: Any, keep: tuple[str, ...] = ()) 
         with tempfile.TemporaryDirectory() as folder:  # rows of tables are read from files, with all their checks
             path = Path(folder) / "rows.parquet"
             pyarrow.parquet.write_table(table, path)
-            found = answers(predictor, path, keep).columns
+            try:
+                found = answers(predictor, path, keep).columns
+            except InputError as error:
+                raise InputError(str(error).replace(str(path), "the frame, whose rows count from 1 here")) from None
     return _as_given(pa.table(found), frame)
 
 

@@ -92,12 +92,14 @@ def _identifier(value: object, row: int) -> int | str:
     if isinstance(value, np.generic):
         value = value.item()
     if is_missing(value):
-        raise InputError(f"row {row} of the data has no identifier; say whose it is, or remove the row")
+        raise InputError(
+            f"row {row} of the data, counted from 0, has no identifier; say whose it is, or remove the row"
+        )
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, int | str) and not isinstance(value, bool):
         return value
     raise InputError(
-        f"the identifier of row {row} is a {type(value).__name__}; units must be whole numbers or text, which are "
-        "equal exactly where the person is the same"
+        f"the identifier of row {row}, counted from 0, is a {type(value).__name__}; units must be whole numbers or "
+        "text, which are equal exactly where the person is the same"
     )

@@ -270,7 +270,9 @@ def _check_finite(what: str, values: Tensor, start: int) -> None:
     bad = ~torch.isfinite(values.flatten(1) if values.dim() > 1 else values.unsqueeze(1)).all(1)
     if bool(bad.any()):
         row = start + int(bad.nonzero()[0])
-        raise InputError(f"a {what} in row {row} of the data is NaN or infinite; remove or repair the row")
+        raise InputError(
+            f"a {what} in row {row} of the data, counted from 0, is NaN or infinite; remove or repair the row"
+        )
 
 
 def _check_labels(targets: Tensor, classes: int, start: int) -> None:
@@ -279,7 +281,9 @@ def _check_labels(targets: Tensor, classes: int, start: int) -> None:
     bad = (targets < 0) | (targets >= classes)
     if bool(bad.any()):
         row = int(bad.nonzero()[0])
+        label = int(targets[row])
+        advice = "leave out rows without a label" if label < 0 else "number the classes from 0, with an output for each"
         raise InputError(
-            f"the label {int(targets[row])} in row {start + row} of the data is out of range; "
-            f"the model has {classes} classes, 0 to {classes - 1}"
+            f"the label {label} in row {start + row} of the data, counted from 0, is out of range; the model has "
+            f"{classes} classes, 0 to {classes - 1}; {advice}"
         )

@@ -151,8 +151,10 @@ class Encoder:
         targets: bool = True,
         problems: Problems | None = None,
         show: bool = True,
+        in_memory: bool = False,
     ) -> Encoded:
-        """The rows of a block, the first of which is row `start` of the table (for messages, which count from 1).
+        """The rows of a block, the first of which is row `start` of the table. Messages count rows of a file from 1,
+        and rows `in_memory` from 0, as frames do.
 
         Refused values are recorded in `problems`, and their encoding is meaningless; without `problems` the first one
         is an `InputError` that names row and column, and the value with `show`. With `targets` False the target columns
@@ -164,7 +166,9 @@ class Encoder:
 
         def encoded(name: str) -> Array:
             found, wrong = self._column(name, block, kept, marks)
-            faults.extend((row, f"row {start + row + 1}, column {name!r}: {fault}") for row, fault in wrong.items())
+            first, counted = (start, ", counted from 0") if in_memory else (start + 1, "")
+            for row, fault in wrong.items():
+                faults.append((row, f"row {first + row}{counted}, column {name!r}: {fault}"))
             return found
 
         inputs = np.zeros((block.num_rows, math.prod(self.shape)), np.float32)

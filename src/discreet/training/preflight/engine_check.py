@@ -263,7 +263,7 @@ def _exact(stage: Comparison, faults: dict[str, UnsupportedModel]) -> Preflight:
     """The engine `exact`, if the others failed by rounding too much; otherwise raise the others' faults."""
     rounding = next((fault for fault in faults.values() if isinstance(fault, TooMuchRounding)), None)
     if rounding is None:
-        raise UnsupportedModel(f"{faults['vmap']}; engine 'bookkeeping' cannot either: {faults['bookkeeping']}")
+        raise UnsupportedModel(f"{faults['bookkeeping']}; as it is, {faults['vmap']}")
     _log.warning("engine 'exact' is used, which is slow: %s", rounding)
     found = _checked(stage, "exact")
     return replace(found, line=f"{found.line}; not a faster one: {rounding}")
