@@ -85,6 +85,13 @@ def test_from_questions_to_a_schema(table: Path) -> None:
     assert talk([], table.parent)[1] == 2  # nothing is overwritten
 
 
+def test_numbers_that_can_be_read_in_two_ways_are_said_before_the_questions(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("code;dose;y\n1,5;1.234;ja\n2,5;2.500;nein\n")
+    said, code = talk([CTRL_C], tmp_path)
+    assert code == 130, said
+    assert "CAREFUL: every '.' in dose stands before three digits" in said.partition("Which column")[0]
+
+
 def test_ctrl_c_writes_nothing(table: Path) -> None:
     said, code = talk(["y", CTRL_C], table.parent)
     assert code == 130, said

@@ -139,7 +139,11 @@ def test_what_cannot_be_bought(
     assert said in capsys.readouterr().err
 
 
-def test_few_rows_are_pointed_out(tmp_path: Path) -> None:
+def test_few_rows_are_pointed_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the draft, and on the terminal in one line, without the head of the draft that follows."""
     code, out = drafted(tmp_path, "--population", "500")
     assert code == 0
     assert "# CAREFUL: 500 rows are few for that" in out.read_text()
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if "CAREFUL" in line]
+    assert said.startswith("CAREFUL: 500 rows are few for that")
+    assert said.endswith("or lower the noise: the price rises.")

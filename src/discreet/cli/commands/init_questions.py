@@ -21,7 +21,7 @@ def ask(table: Path, out: Path | None) -> str:
 
     No value of the table is shown, and values are used only for the types of columns. `InputError` without a terminal.
     """
-    from discreet.data.tables.drafting.draft import draft
+    from discreet.data.tables.drafting.draft import cautions, draft
     from discreet.data.tables.drafting.draft_column import Known
     from discreet.data.tables.drafting.filling import column_names, column_of, filled, open_columns
 
@@ -30,10 +30,13 @@ def ask(table: Path, out: Path | None) -> str:
         raise InputError(f"{out} exists already; name another file with --out")
     if not sys.stdin.isatty():
         raise InputError("discreet init table FILE asks questions on a terminal; `discreet schema FILE` writes a draft")
-    names = column_names(draft(table))
+    first = draft(table)
+    names = column_names(first)
     typer.echo(
         f"{table.name} has the columns {', '.join(names)}.\nNo value is shown or published. Leave with Ctrl-C.\n"
     )
+    for caution in cautions(first):
+        typer.echo(f"{caution}\n")
     target = _asked("Which column is to be predicted?", lambda said: _one_of(said, names))
     unit = _asked(
         "Whose is a row? A column that names the person; or row, if a person has one row at most.",

@@ -41,7 +41,7 @@ def schema(
     dialect: Dialect = FOUND,
 ) -> None:
     """Draft a schema from the names and types of a table's columns, and say what is left to fill in."""
-    from discreet.data.tables.drafting.draft import draft, left_open
+    from discreet.data.tables.drafting.draft import cautions, draft, left_open
     from discreet.data.tables.drafting.draft_column import Known
 
     if buy not in (None, "ranges"):
@@ -52,6 +52,8 @@ def schema(
         typer.echo(text, nl=False)
         return
     write_output(out, text.encode(), replace=False)
+    for caution in cautions(text):
+        typer.echo(caution, err=True)
     left = left_open(text)
     todo = f"fill in {', '.join(left)}; then" if left else "check what is proposed; then"
     test = "" if not public else f" --test {public[0]}"

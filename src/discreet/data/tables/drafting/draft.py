@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -30,6 +31,9 @@ from discreet.data.tables.images import classes_in
 from discreet.data.tables.values import Marks
 
 _MISSING = ("", "NA", "nan")
+
+_CAUTION = re.compile(r"^ *# (CAREFUL: .*(?:\n *# (?!A draft for ).*)*)", re.MULTILINE)
+"""A comment that begins so, up to its end, or up to the head of the draft."""
 
 _HEAD = """\
 # A draft for {path}. Fill in every {mark}; from public knowledge, not by looking at the table.
@@ -93,6 +97,11 @@ def left_open(text: str) -> list[str]:
     """What a draft leaves to fill in, by its name."""
     lines = [line for line in text.splitlines() if not line.startswith("#") and FILL_IN in line.partition("  #")[0]]
     return [line.strip().partition(": ")[0] for line in lines]
+
+
+def cautions(text: str) -> list[str]:
+    """What a draft asks to be careful with, a line each."""
+    return [re.sub(r"\n *# ", " ", found) for found in _CAUTION.findall(text)]
 
 
 def _lines(
