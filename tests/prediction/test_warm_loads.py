@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 import torch
 from problems import certified_run, linear
@@ -15,7 +17,11 @@ from warm_runs import again, in_another_process, names
 import discreet
 from discreet import publish
 from discreet.certificate.earlier_runs import EarlierRun, together
+from discreet.certificate.model_spec import Named
 from discreet.core.errors import InputError
+from discreet.integrations.mlflow_flavour import metadata_of
+from discreet.prediction import export_onnx
+from discreet.recipes.models.models import MODELS
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +38,22 @@ def test_loaded_weights_are_known_with_all_the_runs_before(tmp_path: Path, monke
     assert first.entries[0].run in repr(loaded)
     third = certified_run(tmp_path / "3", model=again(loaded.model))
     assert names(third) == sorted([first.entries[0].run, second.entries[0].run])
+
+
+def test_exported_models_name_the_runs_before(tmp_path: Path) -> None:
+    """Files of ONNX and models of MLflow, whose metadata travel without the certificate."""
+    first = certified_run(tmp_path / "1", model=MODELS["linear"](4, 3))
+    second = certified_run(tmp_path / "2", model=copy.deepcopy(first.model))
+    spec = discreet.ModelSpec(model=Named("linear", {"inputs": 4, "outputs": 3}), inputs=(4,), outputs="classes")
+    for run, before in ((first, []), (second, [first.entries[0].run])):
+        folder = tmp_path / f"published-{len(before)}"
+        publish(run, folder, spec)
+        file = export_onnx(folder, tmp_path / f"{len(before)}.onnx")
+        properties = {one.key: one.value for one in onnx.load(file).metadata_props}
+        assert [one["run"] for one in json.loads(properties.get("discreet.warm_start", "[]"))] == before
+        metadata = metadata_of(folder)
+        assert metadata["delta"] == run.plan.delta
+        assert [one["run"] for one in metadata.get("warm_start", [])] == before
 
 
 def test_a_body_that_the_run_left_as_it_was_is_of_the_run_before(

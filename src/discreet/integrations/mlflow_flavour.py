@@ -60,14 +60,20 @@ def _facts(folder: str | Path) -> dict[str, Any]:
     verdict = verify(folder)
     if not verdict.accepted:
         raise VerificationFailed(f"{folder} is not published as a model of MLflow:\n{verdict}")
-    claim = load(folder).certificate["claim"]  # and the model can be built
     needs = versions("discreet", "torch")
     return {
         "loader_module": _LOADER,
         "data_path": str(folder),
         "pip_requirements": [f"{name}=={version}" for name, version in needs.items()],
-        "metadata": {name: claim[name] for name in ("epsilon", "delta", "unit", "adjacency")},
+        "metadata": metadata_of(folder),
     }
+
+
+def metadata_of(folder: str | Path) -> dict[str, Any]:
+    """What a model of MLflow says of its privacy: the claim, and the private runs that it started from, if any."""
+    certificate = load(folder).certificate
+    found = {name: certificate["claim"][name] for name in ("epsilon", "delta", "unit", "adjacency")}
+    return found | ({"warm_start": certificate["warm_start"]} if "warm_start" in certificate else {})
 
 
 def _load_pyfunc(path: str) -> PublishedModel:

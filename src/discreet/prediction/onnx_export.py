@@ -42,8 +42,8 @@ def export_onnx(folder: str | Path, path: str | Path, model: nn.Module | None = 
     """Write `path` (a new .onnx file) for the published `folder`, whose files must be the certified ones.
 
     Input `rows` (n, ...) as `discreet.load(folder)` takes them, float32, or int64 for models of codes; output `scores`
-    (n, outputs). For a table, rows are those of `encode_table`; the file's metadata hold the schema, the claim and the
-    SHA-256 of the certificate. `model`: as in `load`.
+    (n, outputs). For a table, rows are those of `encode_table`; the file's metadata hold the schema, the claim, the
+    SHA-256 of the certificate, and the private runs whose weights it started from, if any. `model`: as in `load`.
 
     `InputError` if the model or a front end has operations that ONNX lacks, if the shape of a row is unknown, or if the
     file would disagree with the model. Needs the extra `onnx`.
@@ -144,6 +144,8 @@ def _properties(folder: Path, predictor: Predictor) -> dict[str, str]:
         "discreet.certificate_sha256": digest(read(folder / CERTIFICATE)),
         "discreet.claim": json.dumps(predictor.certificate["claim"]),
     }
+    if "warm_start" in predictor.certificate:
+        found["discreet.warm_start"] = json.dumps(predictor.certificate["warm_start"])
     if predictor.spec.table is not None:
         found["discreet.table"] = json.dumps(predictor.spec.table)
     return found
