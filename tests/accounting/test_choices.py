@@ -74,6 +74,18 @@ def test_renyi_of_bounded_range_is_the_worst_over_all_positions_of_the_range(eps
         assert found <= order * epsilon**2 / 8 * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [1e-9, 3e-7, 1.5e-6, 6e-5, 5e-3])
+@pytest.mark.parametrize("above", [1e-3, 4e-3, 0.012, 0.02, 0.06])
+def test_renyi_of_a_faint_bounded_range_near_order_1_is_not_understated(epsilon: float, above: float) -> None:
+    """Large logarithms cancel there, up to a bound of less than nothing; the closed form at fifty digits does not."""
+    e, a = mp.mpf(epsilon), mp.mpf(1 + above)
+    rise, fall = -mp.expm1(-a * e), -mp.exp(-e) * mp.expm1(-(a - 1) * e)
+    t = mp.log((a - 1) * rise / (a * fall))
+    exact = mp.log((mp.exp((a - 1) * t) * rise - mp.exp(a * t) * fall) / -mp.expm1(-e)) / (a - 1)
+    found = float(pure.rdp_bounded_range(epsilon, [1 + above])[0])
+    assert exact <= found <= (1 + above) * epsilon**2 / 8 * (1 + 1e-9)
+
+
 @settings(max_examples=80, derandomize=True)
 @given(
     st.lists(st.integers(0, 40), min_size=2, max_size=6),

@@ -45,11 +45,12 @@ def rdp_bounded_range(epsilon: float, orders: Sequence[float]) -> Array:
     """
     order = np.asarray(orders, dtype=np.float64)
     a = -np.expm1(-order * epsilon)
-    log_b = -epsilon + np.log(-np.expm1(-(order - 1) * epsilon))
-    log_t = np.log((order - 1) * a / order) - log_b
-    log_rest = np.log(a / order) - math.log(-math.expm1(-epsilon))
-    size = (order - 1) * (np.abs(log_t) + epsilon + 4) + np.abs(log_rest)
-    exact = ((order - 1) * log_t + log_rest + 2.0**-48 * size) / (order - 1)
+    log_rise, log_fall = np.log((order - 1) * a / order), np.log(-np.expm1(-(order - 1) * epsilon))
+    log_a, log_span = np.log(a / order), math.log(-math.expm1(-epsilon))
+    log_t = log_rise + epsilon - log_fall
+    # near order 1, or at a small epsilon, large logarithms cancel: each has an error of its own size
+    size = (order - 1) * (np.abs(log_rise) + np.abs(log_fall) + epsilon + 4) + np.abs(log_a) + abs(log_span) + 4
+    exact = ((order - 1) * log_t + log_a - log_span + 2.0**-50 * size) / (order - 1)
     with np.errstate(invalid="ignore"):
         exact = np.where(np.isnan(exact), np.inf, exact)
     return np.minimum(np.minimum(exact, epsilon), order * epsilon**2 / 8) * _OUTWARD
