@@ -1,14 +1,19 @@
-"""The memory that an example takes in a chunk, for engines that run a chunk as a batch."""
+"""The memory that an example takes in a chunk, for engines that run a chunk as a batch; and how many fit into it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from discreet.clipping.capture.capture import capture, tensors_in
 from discreet.clipping.losses import Criterion
+
+_MEMORY, _SHARE_OF_CARD = 2**30, 8
+"""Bytes of a chunk, at most. On a card it may take one part in so many of the card's memory, however much others use of
+it: a choice that depends on the kind of card alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,13 @@ class Footprint:
     def ghost(self) -> int:
         """Bytes per example for ghost clipping, which holds the gradients of one module at a time."""
         return self.values + self.largest
+
+    def fitting(self, engine: str, device: torch.device) -> int:
+        """How many examples fit into a chunk of the engine, one at least."""
+        memory = _MEMORY
+        if device.type == "cuda":
+            memory = max(memory, torch.cuda.get_device_properties(device).total_memory // _SHARE_OF_CARD)
+        return max(1, memory // max(1, int(getattr(self, engine))))
 
 
 def footprint(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> Footprint:

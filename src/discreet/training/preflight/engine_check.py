@@ -52,8 +52,8 @@ from discreet.training.preflight.watching import BATCHED, Pristine, watched
 _CANDIDATES = ("bookkeeping", "ghost", "vmap")
 """The engines that `auto` chooses from, in order of preference."""
 
-_CHUNK_MEMORY, _LARGEST_CHUNK = 2**30, 1024
-"""Bytes and rows of a chunk, at most, for engines that run it as a batch."""
+_LARGEST_CHUNK = 1024
+"""Rows of a chunk, at most, for engines that run it as a batch."""
 
 _LOOKED_AT, _MANY = 64, 0.05
 """How many rows are searched for long ones, and the share of long rows that is reported."""
@@ -299,5 +299,4 @@ def _room(stage: Comparison, name: str) -> int:
     """How many rows fit into the memory for a chunk."""
     if name not in BATCHED:
         return gradient_rows(stage.model)
-    size = getattr(stage.footprint, name)
-    return int(min(_LARGEST_CHUNK, max(1, _CHUNK_MEMORY // max(1, size))))
+    return min(_LARGEST_CHUNK, stage.footprint.fitting(name, stage.examples.inputs.device))

@@ -1,0 +1,36 @@
+"""The memory that an example takes in a chunk, and how many fit."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping.engines.footprint import Footprint, footprint
+
+
+def test_a_chunk_may_take_an_eighth_of_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a gibibyte, as on a processor, where that is more."""
+    taken = Footprint(values=2**28, gradients=2**28, largest=0)
+    for memory, wanted in ((80 * 2**30, 20), (4 * 2**30, 2)):
+        card = SimpleNamespace(total_memory=memory)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device, card=card: card)
+        assert taken.fitting("bookkeeping", torch.device("cuda")) == wanted
+        assert taken.fitting("bookkeeping", torch.device("cpu")) == 2
+        assert taken.fitting("ghost", torch.device("cuda")) == 2 * wanted
+
+
+def test_a_footprint_counts_what_is_held() -> None:
+    """Eleven numbers go in and seven come out of the first layer, of which tanh keeps its result; three at the end."""
+    model = nn.Sequential(nn.Linear(11, 7), nn.Tanh(), nn.Linear(7, 3)).double()
+    inputs = torch.randn(5, 11, dtype=torch.float64)
+
+    def loss(output: Tensor, _: Tensor) -> Tensor:
+        return output.sum()
+
+    found = footprint(model, loss, inputs, torch.zeros(5))
+    assert found.gradients == 8 * (7 + 3)
+    assert found.largest == 8 * 7
+    assert found.values == 8 * (11 + 7)
