@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import torch
 from torch import nn
 
 import discreet
-from discreet import InputError, Plan, Training, UnsupportedModel
+from discreet import EarlyStopping, InputError, Plan, RunOptions, Training, UnsupportedModel
+from discreet.ledger import Ledger
+from discreet.methods import Averaging
 
 ROWS, KINDS = torch.randn(40, 3, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2
 PLAN = Plan.poisson(population=40, batch=10, steps=2, clip_norm=1.0, noise_multiplier=1.0, delta=1e-3)
@@ -31,11 +34,39 @@ def given(**changes: Any) -> dict[str, Any]:
         ({"optimizer": torch.optim.SGD}, r"optimizer is the class SGD; give one that is made: SGD\(...\)"),
         ({"criterion": nn.CrossEntropyLoss}, "criterion is the class CrossEntropyLoss; give one that is made"),
         ({"criterion": "ce"}, "criterion must be a loss, a function of .output, target., got 'ce'"),
+        ({"scheduler": torch.optim.lr_scheduler.StepLR}, "scheduler is the class StepLR; give one that is made"),
+        ({"averaging": torch.optim.swa_utils.AveragedModel(nn.Linear(3, 2))}, "cannot be a AveragedModel; say how"),
+        ({"averaging": Averaging}, r"cannot be the class Averaging; say how .*Averaging\(decay=0.99\)"),
+        ({"averaging": 0.9}, "averaging cannot be a float"),
+        ({"public": (ROWS[:5] + 1, KINDS[:5])}, r"public cannot be a tuple; say .*PublicData\(test="),
     ],
 )
 def test_another_kind_of_argument(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         Training(**given(**changes))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"callbacks": lambda told: None}, "callbacks is a single one; give a list"),
+        ({"early": 3}, r"early cannot be a int; give the rule: early=EarlyStopping\(patience=3\)"),
+        ({"early": EarlyStopping}, "early cannot be the class EarlyStopping; give the rule"),
+    ],
+)
+def test_what_a_run_is_asked_is_looked_at_before_its_first_step(
+    asked: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    training = Training(**given(run=RunOptions(tmp_path / "run", ledger=tmp_path / "all.sqlite", dataset_id="d")))
+    with pytest.raises(InputError, match=said):
+        training.run(**asked)
+    with contextlib.closing(Ledger(tmp_path / "all.sqlite")) as ledger:
+        assert "reservation" not in [entry.kind for entry in ledger.entries()]
+
+
+def test_the_folder_in_the_place_of_the_run(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"publish\(trained, folder\)"):
+        discreet.publish(str(tmp_path / "out"), object())  # type: ignore[arg-type]
 
 
 def test_a_scheduler_of_another_optimizer() -> None:

@@ -46,6 +46,12 @@ class RunningAverage:
     """
 
     def __init__(self, model: nn.Module, rule: Averaging) -> None:
+        if not isinstance(rule, Averaging):
+            kind = f"the class {rule.__name__}" if isinstance(rule, type) else f"a {type(rule).__name__}"
+            raise InputError(
+                f"averaging cannot be {kind}; say how iterates are averaged: discreet.methods.Averaging(decay=0.99), "
+                "or Averaging(start=100) for all after so many steps"
+            )
         self.model, self.rule, self.count = copy.deepcopy(model), rule, 0
         self._follows = _trained(model)
         self._shown = _trained(self.model)

@@ -161,6 +161,8 @@ def _model_of(trained: TrainedRun) -> nn.Module:
     """The model of a run; a run that has none refuses."""
     if isinstance(trained, nn.Module):
         raise InputError("publish takes what Training.run() returned, with plan and ledger, and not the model alone")
+    if isinstance(trained, str | Path):
+        raise InputError("publish takes what Training.run() returned, and then the folder: publish(trained, folder)")
     return trained.model
 
 

@@ -91,6 +91,8 @@ Callbacks = Sequence[Callback | Callable[[Told], object]]
 def _as_callbacks(given: Callbacks) -> list[Callback]:
     """Callbacks as they are, and functions as callbacks. `InputError` for what is neither, and for a class."""
     found: list[Callback] = []
+    if callable(given) or hasattr(given, "tell"):
+        raise InputError("callbacks is a single one; give a list: callbacks=[...]")
     for one in given:
         if isinstance(one, type) or not (hasattr(one, "tell") or callable(one)):
             raise InputError(f"a callback has the methods of discreet.training.Callback, or is a function; got {one!r}")

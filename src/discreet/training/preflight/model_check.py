@@ -53,6 +53,7 @@ def check_arguments(plan: object, model: object, criterion: object, optimizer: o
     _refuse_class("criterion", criterion)
     if not callable(criterion):
         raise InputError(f"criterion must be a loss, a function of (output, target), got {_described(criterion)}")
+    _refuse_class("scheduler", scheduler)
     scheduled = getattr(scheduler, "optimizer", optimizer)
     if scheduled is not optimizer:
         raise InputError(

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from discreet.certificate.declared_canaries import DeclaredCanaries
+from discreet.core.errors import InputError
 from discreet.data import as_public
 from discreet.training.public.extra_rows import PublicBatches
 
@@ -35,7 +36,14 @@ class PublicData:
     @classmethod
     def of(cls, public: Self | PublicBatches | None) -> Self:
         """The record, from one given as it is, from `beside` alone, or from None."""
-        return cls(beside=public) if public is None or isinstance(public, PublicBatches) else public
+        if public is None or isinstance(public, PublicBatches):
+            return cls(beside=public)
+        if not isinstance(public, cls):
+            raise InputError(
+                f"public cannot be a {type(public).__name__}; say what the rows are for: "
+                "public=PublicData(test=(inputs, targets)), or validation=..., or PublicBatches(inputs, targets)"
+            )
+        return public
 
     @property
     def named(self) -> dict[str, Rows | Dataset[Any] | None]:
