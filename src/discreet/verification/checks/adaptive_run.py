@@ -108,10 +108,12 @@ def _is_step(plan: dict[str, Any], event: dict[str, Any]) -> bool:
         return _is_gaussian(event)
     if kind == "poisson":
         return set(event) == {"event", "rate", "of"} and event["event"] == "poisson" and _is_gaussian(event["of"])
-    if kind != "shuffle" or event.get("event") != "epoch" or event["of"].get("event") != "compose":
+    if kind != "shuffle" or event.get("event") != "epoch":
         return False
-    parts = event["of"]["of"]
-    batches = math.ceil(plan["population"] / plan["sampling"]["batch"])
+    inner, batches = event["of"], math.ceil(plan["population"] / plan["sampling"]["batch"])
+    if inner.get("event") != "compose":
+        return batches == 1 and _is_gaussian(inner)
+    parts = inner["of"]
     return sum(part["count"] for part in parts) == batches and all(_is_gaussian(part["of"]) for part in parts)
 
 

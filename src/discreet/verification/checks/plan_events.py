@@ -135,7 +135,8 @@ def steps_in(runs: Runs) -> int:
 def places(event: dict[str, Any]) -> int:
     """How many steps one event covers."""
     if event["event"] == "epoch":
-        return sum(part["count"] for part in event["of"]["of"])
+        inner = event["of"]
+        return sum(part["count"] for part in inner["of"]) if inner["event"] == "compose" else 1  # an epoch of one batch
     return int(event.get("steps") or event.get("parts") or 1)  # of a period, of cyclic Poisson batches
 
 
@@ -144,6 +145,8 @@ def _gaussian(multiplier: float) -> dict[str, Any]:
 
 
 def _composition(period: list[tuple[float, int]]) -> dict[str, Any]:
+    if [count for _, count in period] == [1]:
+        return _gaussian(period[0][0])
     parts = [{"event": "repeat", "count": count, "of": _gaussian(multiplier)} for multiplier, count in period]
     return {"event": "compose", "of": parts}
 
