@@ -154,6 +154,11 @@ def test_a_module_of_ones_own_takes_rows_as_in_training(tmp_path: Path) -> None:
         by_name.scores(torch.zeros(2, 2))
 
 
+def test_weights_of_another_precision_get_rows_of_theirs(tmp_path: Path) -> None:
+    predictor = load(folder_of(tmp_path / "m", nn.Linear(2, 3).double(), ModelSpec()), nn.Linear(2, 3).double())
+    assert predictor.scores([[0.5, 1.0]]).dtype == torch.float64
+
+
 def test_classes_of_a_module_of_ones_own_are_predicted_where_its_spec_says_so(tmp_path: Path) -> None:
     spec = ModelSpec(module="Sequential", inputs=(3,), outputs="classes")
     predictor = load(folder_of(tmp_path / "words", words(), spec), words())

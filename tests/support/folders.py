@@ -18,7 +18,7 @@ def folder_of(path: Path, model: nn.Module, spec: ModelSpec, released: dict[str,
     """A folder that `load` takes (its files have the hashes that its certificate states), with drawn weights."""
     generator = torch.Generator().manual_seed(0)
     state = {
-        name: torch.randn(one.shape, generator=generator) / 4 if one.is_floating_point() else one
+        name: (torch.randn(one.shape, generator=generator) / 4).to(one.dtype) if one.is_floating_point() else one
         for name, one in model.state_dict().items()
     }
     files = dict.fromkeys(("plan.yaml", "report.html", "README.md", "verify.py"), b"")

@@ -23,6 +23,12 @@ RAGGED = [torch.ones(2 + i % 3, FEATURES) for i in range(len(LABELS))]
         (nn.BCEWithLogitsLoss(), 1, (LABELS > 0).float(), "give targets.unsqueeze(1)"),
         (nn.BCEWithLogitsLoss(), 1, (LABELS > 0).long(), "give targets.unsqueeze(1).float()"),
         (nn.CrossEntropyLoss(), CLASSES, LABELS.float(), "labels are whole numbers: give targets.long()"),
+        (
+            nn.CrossEntropyLoss(),
+            CLASSES,
+            nn.functional.one_hot(LABELS, CLASSES),
+            "of columns of zeros and ones: give targets.float()",
+        ),
         (nn.CrossEntropyLoss(), CLASSES, LABELS[:, None], "labels have no axis of their own: give targets.squeeze(1)"),
     ],
 )

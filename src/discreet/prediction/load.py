@@ -62,7 +62,7 @@ class Predictor:
         """The model's outputs on `inputs` (rows, ...), which are like those of training: shape (rows, outputs).
 
         Rows are raw, before features; if their shape is known, flat rows will do. A model of your own takes them as in
-        training: floating point as float32, whole numbers (words, codes) as int64.
+        training: floating point in the type of its weights, whole numbers (words, codes) as int64.
         """
         rows = self.prepared(inputs)
         with torch.no_grad(), self._known_codes() if self._takes_codes else self._as_in_training(rows):
@@ -93,6 +93,12 @@ class Predictor:
     def _takes_codes(self) -> bool:
         return self.spec.model is not None and self.spec.model.name in CODES
 
+    @property
+    def _floats(self) -> torch.dtype:
+        """The type of floating-point rows: that of the weights of a model of one's own."""
+        own = () if self.spec.model is not None else self.model.parameters()
+        return next((one.dtype for one in own if one.is_floating_point()), torch.float32)
+
     @contextmanager
     def _known_codes(self) -> Iterator[None]:
         try:
@@ -116,7 +122,7 @@ class Predictor:
         try:
             given = torch.as_tensor(inputs)
             whole = self._takes_codes or (self.spec.model is None and given.dtype in _WHOLE)
-            rows = given.to(torch.int64 if whole else torch.float32)
+            rows = given.to(torch.int64 if whole else self._floats)
         except (TypeError, ValueError, RuntimeError):
             raise InputError(
                 "predict needs an array of numbers with one entry for each row; rows of a frame, in the words of the "

@@ -190,6 +190,8 @@ def _as_wanted(criterion: Criterion, output: Tensor, targets: Tensor, error: Exc
     of_labels, whole = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss), not targets.is_floating_point()
     if of_labels and targets.dim() == 2 and targets.shape[1] == 1:
         return "; labels have no axis of their own: give targets.squeeze(1)" + ("" if whole else ".long()")
+    if of_labels and whole and targets.shape == output.shape:
+        return "; of columns of zeros and ones: give targets.float()"
     if of_labels:
         return "" if whole or targets.shape == output.shape else "; labels are whole numbers: give targets.long()"
     wanted = (
