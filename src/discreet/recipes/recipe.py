@@ -294,8 +294,9 @@ class Recipe(Frozen):
         return model
 
     def build_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        """The optimizer over the model's parameters."""
-        optimizer: torch.optim.Optimizer = self.optimizer.build(OPTIMIZERS, model.parameters())
+        """The optimizer over the model's trained parameters."""
+        trained = [one for one in model.parameters() if one.requires_grad]
+        optimizer: torch.optim.Optimizer = self.optimizer.build(OPTIMIZERS, trained)
         return optimizer
 
     def build_geometry(self, model: nn.Module) -> ReleasedScales | None:
