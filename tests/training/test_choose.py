@@ -114,8 +114,9 @@ def test_what_cannot_be_chosen_costs_nothing(tmp_path: Path) -> None:
         choose_model([linear(), linear(1)], blobs(), limited, 1.0)
 
 
-def test_a_row_that_a_model_fails_on_counts_as_wrong(tmp_path: Path) -> None:
-    """It was an error after the charge, which told that there is such a row."""
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_row_that_a_model_fails_on_counts_as_wrong(tmp_path: Path, ends: bool) -> None:
+    """It was an error, or the end of the program, after the charge, which told that there is such a row."""
 
     class Codes(nn.Module):
         def __init__(self) -> None:
@@ -123,6 +124,8 @@ def test_a_row_that_a_model_fails_on_counts_as_wrong(tmp_path: Path) -> None:
             self.scores = nn.Embedding(5, 3)
 
         def forward(self, x: Tensor) -> Tensor:
+            if ends and int(x[0, 0]) > 4:
+                raise SystemExit(1)
             scores: Tensor = self.scores(x[:, 0])
             return scores
 

@@ -118,6 +118,32 @@ def test_values_depend_on_their_unit_alone(kind: str, users: bool) -> None:
     assert whole[:1] == unit_values(*given, np.arange(1))
 
 
+class Ends(nn.Module):
+    """Right of every row, but ends with one of them."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        super().__init__()
+        self.inner, self.error = linear(), error
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if float(rows.max()) > 50:
+            raise self.error
+        output: Tensor = self.inner(rows)
+        return output
+
+
+@pytest.mark.parametrize("error", [SystemExit, RuntimeError, type("Odd", (BaseException,), {})])
+@pytest.mark.parametrize(("kind", "worst"), [("accuracy", 0.0), ("loss", 9.0)])
+def test_a_row_that_ends_the_program_has_the_worst_value(kind: str, worst: float, error: type[BaseException]) -> None:
+    """Whatever it raises: the end of the program, after the charge, would tell that there is such a row."""
+    inputs, targets = blobs()
+    inputs[5] = 99.0
+    model, data = Ends(error), as_private((inputs, targets))
+    found = unit_values(kind, 9.0 if kind == "loss" else 1.0, model, nn.CrossEntropyLoss(), data, np.arange(24))
+    assert found[5] == worst
+    assert [place for place, value in enumerate(found) if value == 9.0] == ([5] if kind == "loss" else [])
+
+
 def test_a_run_buys_what_a_model_says_that_saw_no_other_row(tmp_path: Path) -> None:
     """Not the one that is trained, which remembers the rows of its steps."""
     model, (inputs, targets) = Turns(), blobs()

@@ -13,6 +13,9 @@ from discreet.core.array_types import IntArray
 from discreet.data import PrivateData
 from discreet.training.private_metrics.single_rows import Value, values_of_rows, values_of_units
 
+_ENDS = (KeyboardInterrupt, GeneratorExit)
+"""Whatever else is raised (`SystemExit`, too) is of the row."""
+
 
 def unit_values(
     kind: str,
@@ -43,7 +46,9 @@ def right_alone(model: nn.Module, criterion: Criterion, inputs: Tensor, target: 
     try:
         with torch.no_grad():
             return float(model(inputs).argmax(1).item() == target.item())
-    except Exception:  # all rows went through before the charge; an error now would tell of this one
+    except _ENDS:
+        raise
+    except BaseException:  # all rows went through before the charge; an error now would tell of this one
         return 0.0
 
 
@@ -52,7 +57,9 @@ def _clipped_loss(bound: float) -> Value:
         try:
             with torch.no_grad():
                 found = float(criterion(model(inputs), target).sum())
-        except Exception:  # as above
+        except _ENDS:
+            raise
+        except BaseException:  # as above
             return bound
         return bound if math.isnan(found) else min(bound, max(0.0, found))
 
