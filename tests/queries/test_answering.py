@@ -172,6 +172,8 @@ def failing(_rows: Any) -> Any:
     [
         (ROWS, [], {"multipliers": 1.0}, "no query"),
         (ROWS, [Count], {"multipliers": 1.0}, "not a query"),
+        (ROWS, Count(), {"multipliers": 1.0}, "queries must be a list"),
+        (ROWS, BOTH, {"multipliers": np.array(1.0)}, "a number or a list"),
         (ROWS, BOTH, {}, "say how much noise"),
         (ROWS, BOTH, {"multipliers": 1.0, "epsilon": 1.0}, "not both"),
         (ROWS, BOTH, {"multipliers": [1.0]}, "each of the 2 sums, not 1"),
@@ -199,6 +201,12 @@ def test_bad_requests_are_refused_before_the_charge(
     with pytest.raises(InputError, match=message):
         release(data, queries, account, **facts)
     assert account.ledger.verify().entries == 0
+
+
+def test_queries_may_come_one_by_one_and_are_paid_for_by_an_account(accounts: Any) -> None:
+    assert len(release(ROWS, (query for query in BOTH), accounts(), 1.0)) == 2  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="paid for by an account"):
+        release(ROWS, BOTH, None, 1.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

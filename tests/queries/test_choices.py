@@ -197,6 +197,9 @@ def test_scores_that_are_no_numbers_release_nothing(bad: float) -> None:
     ("make", "message"),
     [
         (lambda: Choice([], tally, 1.0, 1.0), "candidates must not be empty"),
+        (lambda: Choice({1, 2}, tally, 1.0, 1.0), "in an order, not a set"),  # type: ignore[arg-type]
+        (lambda: Choice({1: 2}, tally, 1.0, 1.0), "in an order, not a dict"),  # type: ignore[arg-type]
+        (lambda: Choice(iter("ab"), tally, 1.0, 1.0), "in an order"),  # type: ignore[arg-type]
         (lambda: Choice("ab", tally, 0.0, 1.0), "sensitivity"),
         (lambda: Choice("ab", tally, 1.0, math.inf), "epsilon"),
         (lambda: Choice("ab", tally, 1.0, 1.0, noise="normal"), "unknown noise 'normal'; known: gumbel"),

@@ -159,7 +159,11 @@ def test_fitting_stops_at_the_budget(accounts: Any, tmp_path: Path) -> None:
         (lambda account: PrivatePCA(0, account=account, noise_multiplier=1.0), "k must be"),
         (lambda account: PrivateScaler(noise_multiplier=1.0), "needs an account"),
         (lambda account: PrivateScaler(1.0, 1.0, account=account, noise_multiplier=1.0), "low below high"),
-        (lambda account: PrivateScaler(0.0, math.nan, account=account, noise_multiplier=1.0), "must be finite"),
+        (lambda account: PrivateScaler(0.0, math.nan, account=account, noise_multiplier=1.0), "high must be a finite"),
+        (lambda account: PrivateScaler([0, 0], 1.0, account=account, noise_multiplier=1.0), "low must be a finite"),
+        (lambda account: PrivatePCA(1, account=account, noise_multiplier=1.0, center=[1, 2]), "each of 3 columns"),
+        (lambda account: PrivatePCA(1, account=account, noise_multiplier=1.0, center="a"), "center must be a finite"),
+        (lambda account: PrivatePCA(1, account=account, noise_multiplier=1.0, center=math.nan), "center must be"),
     ],
 )
 def test_bad_transformers_charge_nothing(accounts: Any, make: Any, message: str) -> None:

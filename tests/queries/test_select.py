@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import betainc
 
 from discreet.accounting.account import guarantee
 from discreet.core.errors import BudgetExhausted, InputError, PrivacyViolation
@@ -14,7 +15,7 @@ from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials
 from discreet.ledger import Budget, Ledger
 from discreet.queries import select
 from discreet.queries.best_trial import uniform_index
-from discreet.queries.draws import draw_trials, exponentials
+from discreet.queries.draws import check_drawable, draw_trials, exponentials
 from discreet.randomness import Purpose, Stream, TestStream
 
 FALSE_ALARM = 1e-9
@@ -171,6 +172,13 @@ def test_bad_searches(accounts: Any) -> None:
         select(response, [0], Gaussian(1.0), PoissonTrials(601), account)
     with pytest.raises(InputError, match="law of their number"):
         select(response, [0], Gaussian(1.0), 3, account)  # type: ignore[arg-type]
+    for law in (
+        NegativeBinomialTrials(1.0, 1e-9),
+        NegativeBinomialTrials(3.0, 1e-150),
+        NegativeBinomialTrials(50, 1e-4),
+    ):
+        with pytest.raises(InputError, match="may draw more than 10000000 trials"):
+            select(response, [0], Gaussian(1.0), law, account)
     assert account.ledger.verify().entries == 0
 
 
@@ -179,6 +187,18 @@ def test_no_law_runs_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = TestStream(8).substream(Purpose.NOISE, 0)  # P(K <= 5) = 0.005
     with pytest.raises(PrivacyViolation, match="more than 5 trials"):
         draw_trials(NegativeBinomialTrials(1, 0.001), stream)
+
+
+@pytest.mark.parametrize("shape", [-0.99, -0.5, 1e-6, 0.7, 1.0, 4.0, 0.39])
+def test_what_is_let_through_hardly_ever_runs_out(shape: float) -> None:
+    """P(K > 10^7) of the heaviest laws that are drawn: for a shape above 0 by the incomplete beta function."""
+    success = max(2e-6, shape / 1.99e5)
+    check_drawable(NegativeBinomialTrials(shape, success))
+    if shape > 0:
+        beyond = betainc(10**7 + 1, shape, 1 - success) / -math.expm1(shape * math.log(success))
+    else:
+        beyond = (1 - success) ** (10**7 - 1)  # each further trial has a share of 1 - success at most
+    assert beyond <= math.exp(-19.99)
 
 
 def test_indices_are_uniform() -> None:

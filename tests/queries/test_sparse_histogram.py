@@ -83,6 +83,12 @@ def test_counts_are_whole_rows_and_noise_and_the_charge_comes_first(accounts: Ac
     assert len(charged) == 2
 
 
+@pytest.mark.parametrize(("noise", "escapes", "name"), [(1.0, 2.0, "escapes"), (-1.0, 0.1, "noise_multiplier")])
+def test_a_threshold_for_nothing_is_refused(noise: float, escapes: float, name: str) -> None:
+    with pytest.raises(InputError, match=name):
+        sparse_histogram.sparse_histogram(noise, escapes)
+
+
 def test_the_limit_is_never_below_the_threshold() -> None:
     """In whole units, for noise whose deviation was rounded up: P(K > k) <= Phi(-(T - 1) / s) needs k >= (T - 1) / s
     deviations of what is drawn."""

@@ -180,6 +180,8 @@ def test_a_mean_stays_within_its_ball(accounts: Any) -> None:
         (lambda: Count(0, math.nan), "low"),
         (lambda: Sum(0.0), "bound"),
         (lambda: Sum(1.0, (1.5,)), "columns"),
+        (lambda: Sum(1.0, 3), r"give \(3,\)"),  # type: ignore[arg-type]
+        (lambda: Histogram(3.0), "edges must be a list"),  # type: ignore[arg-type]
         (lambda: Mean(1.0, population=0), "population"),
         (lambda: Histogram((1.0,)), "edges"),
         (lambda: Histogram((1.0, 1.0)), "edges"),

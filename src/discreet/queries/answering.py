@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +72,8 @@ def joint_event(
 ) -> Event:
     """The one event of answering `queries` together on one draw (every row, or a Poisson sample at `rate`)."""
     parts: list[Event] = []
-    for query, multiplier in zip(_checked(queries), _each(queries, multipliers), strict=True):
+    queries = _checked(queries)
+    for query, multiplier in zip(queries, _each(queries, multipliers), strict=True):
         if isinstance(query, Choice | Quantile):
             parts.append(query.event(adjacency))
         else:
@@ -105,7 +106,9 @@ def release(
     The number of rows is used for reading and drawing them only. A wrong query is an `InputError` before the charge:
     each query is first tried on an empty array.
     """
-    rows = private_rows(data)
+    rows, queries = private_rows(data), _checked(queries)
+    if not isinstance(account, Account):
+        raise InputError(f"queries are paid for by an account, Account(ledger, delta), not by {account!r:.80}")
     if multipliers is None:
         multipliers = _within(queries, account, epsilon, rate)
     elif epsilon is not None:
@@ -178,6 +181,9 @@ def _with_noise(total: NoisySum, multiplier: float, sampler: RoundedSampler, sub
 
 
 def _checked(queries: Sequence[Query]) -> Sequence[Query]:
+    if isinstance(queries, Query) or not isinstance(queries, Iterable | None):
+        raise InputError(f"queries must be a list, as [Count()], got {queries!r:.80}")
+    queries = tuple(queries or ())
     if not queries:
         raise InputError("there is no query to answer")
     for query in queries:
@@ -189,7 +195,10 @@ def _checked(queries: Sequence[Query]) -> Sequence[Query]:
 def _each(queries: Sequence[Query], multipliers: Multipliers) -> list[float]:
     """The noise multiplier of each query; NaN for choices, which have none."""
     sums = [i for i, query in enumerate(queries) if not isinstance(query, Choice | Quantile)]
-    given = [multipliers] * len(sums) if isinstance(multipliers, float | numbers.Real | str) else list(multipliers)
+    try:
+        given = [multipliers] * len(sums) if isinstance(multipliers, float | numbers.Real | str) else list(multipliers)
+    except TypeError:
+        raise InputError(f"multipliers must be a number or a list of them, got {multipliers!r:.80}") from None
     if len(given) != len(sums):
         raise InputError(f"give one noise multiplier for each of the {len(sums)} sums, not {len(given)}")
     result = [math.nan] * len(queries)
@@ -202,7 +211,7 @@ def _each(queries: Sequence[Query], multipliers: Multipliers) -> list[float]:
 
 def _within(queries: Sequence[Query], account: Account, epsilon: float | None, rate: float) -> Multipliers:
     """The common multiplier for `epsilon`, or () if all queries are choices."""
-    if all(isinstance(query, Choice | Quantile) for query in _checked(queries)):
+    if all(isinstance(query, Choice | Quantile) for query in queries):
         if epsilon is not None:
             raise InputError("choices bring their own epsilon; leave it out here")
         return ()

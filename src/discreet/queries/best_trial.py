@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.core.assumptions import TRIALS
-from discreet.core.errors import InputError
 from discreet.core.events import Event, Selection
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
 from discreet.core.trials import Trials
 from discreet.queries.charging import Account
+from discreet.queries.choices import check_candidates
 from discreet.queries.draws import check_drawable, draw_trials
 from discreet.randomness import Purpose, Stream, Substream
 
@@ -43,8 +43,7 @@ def select(trial: Trial, candidates: Sequence[Any], event: Event, trials: Trials
     equal scores the first wins, which is as good as a random choice, since trials have the same law. If a trial raises,
     the search ends without a result and stays charged. `InputError` without a candidate or for undrawable `trials`.
     """
-    if len(candidates) < 1:
-        raise InputError("candidates must not be empty")
+    check_candidates(candidates)
     check_drawable(trials)
     payment = account.pay(Selection(event, trials))
     substream = payment.stream.substream(Purpose.NOISE, payment.receipt.position)

@@ -15,7 +15,7 @@ moves all scores up (or all down).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,8 +53,7 @@ class Choice:
     noise: str = "gumbel"
 
     def __post_init__(self) -> None:
-        if len(self.candidates) < 1:
-            raise InputError("candidates must not be empty")
+        check_candidates(self.candidates)
         object.__setattr__(self, "sensitivity", checks.positive("sensitivity", self.sensitivity))
         object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
         if self.noise not in _NOISES:
@@ -125,6 +124,15 @@ class Quantile:
     def choose(self, rows: Array, adjacency: Adjacency, substream: Substream) -> float:
         """The grid point chosen."""
         return float(self.grid[noisy_argmax(self.scores(rows, adjacency), "gumbel", substream)])
+
+
+def check_candidates(candidates: object) -> None:
+    """`InputError` unless these are public candidates in an order, at least one: a number must name each."""
+    listed = hasattr(candidates, "__getitem__") and not isinstance(candidates, Mapping | Set)
+    if not listed or not isinstance(candidates, Sized):
+        raise InputError(f"candidates must be a list, in an order, not a {type(candidates).__name__}; give list(...)")
+    if len(candidates) < 1:
+        raise InputError("candidates must not be empty")
 
 
 def noisy_argmax(scores: Array, noise: str, substream: Substream) -> int:

@@ -15,6 +15,11 @@ CHOICE_ASSUMPTION = assumptions.CHOICE
 
 _MOST_TRIALS = 10**7
 _LARGEST_POISSON_MEAN = 600.0
+_LEAST_SUCCESS, _LARGEST_MEAN = 2e-6, 2e5
+"""Beyond these, more than `_MOST_TRIALS` trials are drawn with a probability above e^-20, after the charge. (With a
+shape of at most 1 each further trial is drawn with probability at most 1 - success; with a larger one the number keeps
+near its mean.)
+"""
 
 
 def exponentials(substream: Substream, n: int) -> Array:
@@ -43,6 +48,13 @@ def check_drawable(trials: Trials) -> None:
         raise InputError(f"trials must be the law of their number, got {trials!r}")
     if isinstance(trials, PoissonTrials) and trials.mean > _LARGEST_POISSON_MEAN:
         raise InputError(f"the mean number of trials must be at most {_LARGEST_POISSON_MEAN:g}, got {trials.mean:g}")
+    if isinstance(trials, NegativeBinomialTrials) and not (
+        trials.success >= _LEAST_SUCCESS and trials.mean <= _LARGEST_MEAN
+    ):
+        raise InputError(
+            f"the law may draw more than {_MOST_TRIALS} trials, and a search then ends without a result: its success "
+            f"must be at least {_LEAST_SUCCESS:g}, got {trials.success:g}, and its mean at most {_LARGEST_MEAN:g}"
+        )
 
 
 def draw_trials(trials: Trials, substream: Substream) -> int:

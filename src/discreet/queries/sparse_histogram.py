@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.accounting.theories.sparse import threshold_for
+from discreet.core import checks
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
 from discreet.core.events import SparseHistogram
@@ -23,7 +24,8 @@ from discreet.randomness.exact import LARGEST_SCALE
 
 def sparse_histogram(noise_multiplier: float, escapes: float) -> SparseHistogram:
     """The event whose threshold, in whole rows, a value of one row alone passes with probability at most `escapes`."""
-    return SparseHistogram(noise_multiplier, threshold_for(noise_multiplier, escapes))
+    noise = checks.positive("noise_multiplier", noise_multiplier)
+    return SparseHistogram(noise, threshold_for(noise, checks.open_unit("escapes", escapes)))
 
 
 def frequent(counts: Mapping[str, int], event: SparseHistogram, account: Account) -> dict[str, float]:

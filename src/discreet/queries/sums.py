@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -171,6 +171,8 @@ class Histogram:
     column: int = 0
 
     def __post_init__(self) -> None:
+        if isinstance(self.edges, str) or not isinstance(self.edges, Iterable):
+            raise InputError(f"edges must be a list of numbers, got {self.edges!r}")
         edges = tuple(checks.real("edges", edge) for edge in self.edges)
         if len(edges) < 2 or not all(a < b for a, b in pairwise(edges)):
             raise InputError("edges must be at least two numbers in increasing order")
@@ -262,4 +264,6 @@ def _column(column: object) -> None:
 
 
 def _column_list(columns: Sequence[int] | None) -> tuple[int, ...] | None:
+    if columns is not None and not isinstance(columns, Iterable):
+        raise InputError(f"columns must be a list of columns, got {columns!r}; for one of them give ({columns!r},)")
     return None if columns is None else tuple(checks.count("columns", column, least=0) for column in columns)

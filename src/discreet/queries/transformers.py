@@ -62,7 +62,7 @@ class PrivatePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _centred(self, X: npt.ArrayLike) -> Array:
         rows = private_rows(X)
-        return rows if self.center is None else rows - np.asarray(self.center, dtype=np.float64)
+        return rows if self.center is None else rows - _public("center", self.center, rows.shape[1])
 
 
 class PrivateScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -91,8 +91,8 @@ class PrivateScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Charge the account, then release the three sums of `X`, shape (rows, columns)."""
         rows = private_rows(X)
         size = rows.shape[1]
-        low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (size,)) for end in (self.low, self.high))
-        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        low, high = _public("low", self.low, size), _public("high", self.high, size)
+        if not (low < high).all():
             raise InputError("low and high must be finite, with low below high in every column")
         middle, half = (low + high) / 2, (high - low) / 2
         inside = np.clip((rows - middle) / half, -1, 1)
@@ -113,6 +113,18 @@ class PrivateScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """(X - mean_) / scale_. No row affects another."""
         scaled: Array = (_like_fitted(self, private_rows(X)) - self.mean_) / self.scale_
         return scaled
+
+
+def _public(name: str, given: npt.ArrayLike, columns: int) -> Array:
+    """A public number, or one for each column, as float64; shape (columns,)."""
+    try:
+        with np.errstate(all="ignore"):
+            found = np.broadcast_to(np.asarray(given, dtype=np.float64), (columns,))
+    except (TypeError, ValueError):
+        found = np.full(columns, math.nan)
+    if not np.isfinite(found).all():
+        raise InputError(f"{name} must be a finite number, or one for each of {columns} columns, got {given!r:.80}")
+    return found
 
 
 def _paid(estimator: Any, rows: Array, queries: list[Any]) -> Answers:
