@@ -8,12 +8,12 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_plans import make
 
-from discreet import Adjacency, BudgetExhausted, InputError, Plan, guarantee
-from discreet.accounting import Compose
+from discreet import Adjacency, InputError, Plan
 from discreet.accounting.adaptive.odometers import RenyiOdometer
 from discreet.core.adjacency import Unit
-from discreet.core.events import Event, Gaussian, Poisson, flatten, tally
+from discreet.core.events import Gaussian
 from discreet.plan import (
     FlatClipping,
     Holdout,
@@ -26,22 +26,7 @@ from discreet.plan import (
 )
 from discreet.plan.batches import RatePhase
 from discreet.plan.odometer_rule import Reading
-from discreet.plan.pricing import LEAST
 from discreet.plan.pydantic_base import validate
-from discreet.sampling import OVERFLOW
-
-GOOD: dict[str, Any] = {
-    "population": 1000,
-    "batch": 100,
-    "steps": 20,
-    "clip_norm": 1.0,
-    "delta": 1e-5,
-    "noise_multiplier": 1.1,
-}
-
-
-def make(**changes: Any) -> Plan:
-    return Plan.poisson(**(GOOD | changes))
 
 
 @pytest.mark.parametrize(
@@ -162,30 +147,6 @@ def test_a_plan_is_frozen() -> None:
         make().delta = 0.5  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-def test_calibrate_stays_within_the_budget_and_returns_a_new_plan(epsilon: float) -> None:
-    plan = make(noise_multiplier=[(2.0, 15), (1.0, 5)])
-    calibrated = plan.calibrate(epsilon)
-    assert calibrated is not plan
-    assert plan == make(noise_multiplier=[(2.0, 15), (1.0, 5)])
-    assert 0.99 * epsilon < calibrated.guarantee().epsilon <= epsilon
-    first, second = calibrated.noise
-    assert first.multiplier / second.multiplier == pytest.approx(2.0)
-    assert (first.steps, second.steps) == (15, 5)
-
-
-def test_calibrate_to_another_delta_returns_a_plan_with_that_delta() -> None:
-    calibrated = make().calibrate(1.0, delta=1e-6)
-    assert calibrated.delta == 1e-6
-    assert calibrated.guarantee().epsilon <= 1.0
-
-
-@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf])
-def test_calibrate_refuses_a_budget_that_is_none(epsilon: float) -> None:
-    with pytest.raises(InputError, match="epsilon"):
-        make().calibrate(epsilon)
-
-
 def changed_plans() -> dict[str, Plan]:
     plan = make()
     updates: dict[str, Any] = {
@@ -247,112 +208,7 @@ def test_the_fingerprint_survives_yaml_and_json(
         assert again.fingerprint() == plan.fingerprint()
 
 
-def unrolled(event: Event) -> list[Event]:
-    return [part for part, count in flatten(event) for _ in range(count)]
-
-
-phase_lists = st.lists(st.tuples(st.floats(0.5, 4), st.integers(1, 9)), min_size=1, max_size=5)
-
-
-@given(phases=phase_lists, block=st.integers(1, 12), data=st.data())
-def test_next_block_is_always_the_next_slice_of_the_events(
-    phases: list[tuple[float, int]], block: int, data: st.DataObject
-) -> None:
-    steps = sum(count for _, count in phases)
-    plan = make(noise_multiplier=phases, steps=steps).model_copy(update={"block": block})
-    expected: list[Event] = [Poisson(plan.sampling.rate, Gaussian(s)) for s, count in phases for _ in range(count)]
-    assert unrolled(plan.event()) == expected
-    position = data.draw(st.integers(0, steps - 1))
-    assert list(plan.next_block(position)) == expected[position : position + block]
-    for beyond in (steps, steps + 1, steps + 10 * block):
-        with pytest.raises(BudgetExhausted, match=str(steps)):
-            plan.next_block(beyond)
-
-
-@given(phases=phase_lists, block=st.integers(1, 12))
-def test_blocks_in_a_row_are_the_whole_plan(phases: list[tuple[float, int]], block: int) -> None:
-    plan = make(noise_multiplier=phases, steps=sum(count for _, count in phases)).model_copy(update={"block": block})
-    taken: list[Event] = []
-    while len(taken) < plan.steps:
-        taken.extend(plan.next_block(len(taken)))
-    assert taken == unrolled(plan.event())
-    assert tally(Compose(tuple(taken))) == tally(plan.event())
-
-
-@given(phases=phase_lists, data=st.data())
-def test_first_steps_are_a_prefix_and_compose(phases: list[tuple[float, int]], data: st.DataObject) -> None:
-    plan = make(noise_multiplier=phases, steps=sum(count for _, count in phases))
-    count = data.draw(st.integers(0, plan.steps))
-    whole = unrolled(plan.event())
-    assert unrolled(plan.first_steps(count)) == whole[:count]
-    rest = Compose(tuple(whole[count:]))
-    assert tally(Compose((plan.first_steps(count), rest))) == tally(plan.event())
-
-
 def test_the_expected_batch_is_the_rate_times_the_declared_population() -> None:
     assert make(population=1000, batch=100).expected_batch == pytest.approx(100)
     assert make(population=50, batch=50).sampling.rate == 1.0
     assert "data" not in Plan.model_fields
-
-
-@pytest.mark.parametrize("changes", [{"noise_multiplier": 1e6}, {"batch": 1e-9}])
-def test_no_plan_claims_less_than_another_accountant_can_confirm(changes: dict[str, Any]) -> None:
-    """One Gaussian step of noise s moves a set's probability by at most 1 / (s sqrt(2 pi)) < delta, a sampled one by at
-    most its rate: epsilon 0 is proved, and 1e-12 is claimed."""
-    plan = make(steps=1, **changes)
-    assert guarantee(plan.event(), 1e-5, plan.adjacency).epsilon == 0
-    assert plan.guarantee().epsilon == LEAST
-    with pytest.raises(InputError, match="no plan claims an epsilon below 1e-12"):
-        plan.calibrate(1e-13)
-
-
-def test_a_guarantee_at_a_larger_delta_is_smaller() -> None:
-    plan = make()
-    assert plan.guarantee(1e-3).epsilon < plan.guarantee().epsilon
-    assert plan.guarantee(1e-3).delta == 1e-3
-
-
-def test_a_billionth_of_delta_is_set_aside_for_batches_that_are_too_large() -> None:
-    plan = make()
-    found = plan.guarantee()
-    assert found.delta == plan.delta
-    stated = guarantee(plan.event(), plan.delta - 1e-9 * plan.delta, plan.adjacency).epsilon
-    assert found.epsilon == stated * (1 + 5e-4)  # room for another accountant
-    assert found.epsilon >= guarantee(plan.event(), plan.delta, plan.adjacency).epsilon
-    assert plan.steps * (1 + math.exp(found.epsilon)) * OVERFLOW <= 1e-9 * plan.delta
-
-
-@pytest.mark.parametrize(
-    "changes", [{"delta": 1e-95}, {"noise_multiplier": 0.03, "batch": 1000}], ids=["delta", "epsilon"]
-)
-def test_where_what_is_set_aside_is_too_little_epsilon_is_infinite(changes: dict[str, Any]) -> None:
-    plan = make(**changes)
-    assert math.isfinite(guarantee(plan.event(), plan.delta, plan.adjacency).epsilon)
-    assert plan.guarantee().epsilon == math.inf
-
-
-@given(epsilon=st.floats(0.1, 8), delta=st.floats(1e-12, 1e-3))
-@settings(max_examples=10)
-def test_calibration_leaves_room_for_what_is_set_aside(epsilon: float, delta: float) -> None:
-    assert make(delta=delta).calibrate(epsilon).guarantee().epsilon <= epsilon
-
-
-def test_the_schedule_of_the_clip_norm_counts_steps_and_not_the_metrics_between_them() -> None:
-    metrics = [Metric(noise=50.0, every=2), Metric(kind="loss", bound=1.0, noise=50.0)]
-    plan = Plan.poisson(
-        population=100,
-        batch=10,
-        steps=5,
-        clip_norm=[(1.0, 3), (0.5, 2)],
-        noise_multiplier=4,
-        delta=1e-5,
-        metrics=metrics,
-    )
-    places = [plan.step_at(position) for position in range(plan.charges) if plan.metric_at(position) is None]
-    assert places == list(range(5))
-
-
-def test_a_long_run_has_about_a_thousand_blocks() -> None:
-    """So the ledger and the certificate stay small, however many steps there are."""
-    for steps, block in ((1, 50), (50_999, 50), (52_000, 52), (10**6, 1000)):
-        assert make(steps=steps).block == block
