@@ -41,6 +41,14 @@ def test_targets_of_another_kind(tmp_path: Path, criterion: Any, width: int, tar
     tiny_training(tmp_path, model=model, criterion=criterion, data=(INPUTS, mended))
 
 
+def test_a_warning_of_torch_is_shown_once(tmp_path: Path) -> None:
+    """The checks run a loss many times, and torch would warn each time that filters are changed in between."""
+    with pytest.warns(UserWarning, match="target size") as told:
+        tiny_training(tmp_path, model=nn.Linear(FEATURES, 1), criterion=nn.MSELoss(), data=(INPUTS, LABELS.float()))
+    said = [str(one.message) for one in told]
+    assert len(set(said)) == len(said) <= 4
+
+
 @pytest.mark.parametrize("data", [list(zip(RAGGED, LABELS.tolist(), strict=True)), (RAGGED, LABELS)])
 def test_rows_of_several_lengths(tmp_path: Path, data: Any) -> None:
     with pytest.raises(InputError, match=r"rows need one shape: pad them \(torch\.nn\.utils\.rnn\.pad_sequence"):

@@ -22,6 +22,7 @@ from discreet.randomness import RoundedSampler
 from discreet.training.clip_state import Clipping
 from discreet.training.control.step_size_search import check_search
 from discreet.training.front_end import FrontEnd, front_end
+from discreet.training.guard import heard_once
 from discreet.training.preflight.data_check import check_public, try_every_row
 from discreet.training.preflight.engine_check import Preflight, try_engines
 from discreet.training.preflight.engine_options import EngineOptions
@@ -71,6 +72,7 @@ class Checked:
     earlier: tuple[EarlierRun, ...]
 
 
+@heard_once()
 def checked(
     plan: Plan | AdaptivePlan,
     model: nn.Module,

@@ -193,6 +193,18 @@ def unheard() -> Iterator[None]:
 
 
 @contextmanager
+def heard_once() -> Iterator[None]:
+    """Inside, where a model is tried again and again, each warning is kept, and shown once afterwards."""
+    kept: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as kept:
+            yield
+    finally:
+        for one in {(str(one.message), one.filename, one.lineno): one for one in kept}.values():
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno, source=one.source)
+
+
+@contextmanager
 def generators_put_back() -> Iterator[None]:
     """Restore the generators of torch, NumPy and Python afterwards."""
     numpy_before, python_before = np.random.get_state(), random.getstate()  # noqa: NPY002
