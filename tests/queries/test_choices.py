@@ -193,6 +193,24 @@ def test_scores_that_are_no_numbers_release_nothing(bad: float) -> None:
         noisy_argmax(np.array([0.0, bad]), "gumbel", substream(0))
 
 
+def test_what_a_score_says_of_private_rows_when_it_fails_is_not_shown(accounts: Any) -> None:
+    def failing(rows: np.ndarray, error: type[BaseException]) -> np.ndarray:
+        if len(rows):
+            raise error(f"cannot take {rows[0, 0]}")
+        return np.zeros(2)
+
+    def of_each_row(rows: np.ndarray) -> np.ndarray:
+        return np.zeros(len(rows) or 2)
+
+    account = accounts()
+    for score in (lambda rows: failing(rows, ValueError), lambda rows: failing(rows, SystemExit), of_each_row):
+        with pytest.raises(PrivacyViolation, match="failed on the private rows") as refused:
+            release([[1234.0], [1.0], [1.0]], [Choice("ab", score, 1.0, 1.0)], account)
+        assert "1234" not in str(refused.value)
+        assert "3" not in str(refused.value)  # rows
+    assert sum(entry.kind == "reservation" for entry in account.ledger.entries()) == 3
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -42,7 +42,8 @@ class Choice:
     """A private choice of one of `candidates`; `score(rows)` returns an array with one score per candidate.
 
     You declare the `sensitivity`: the most by which adding or removing one row changes any score. `one_sided`: an
-    added row moves no score down (or moves none up). A score that is not finite is a `PrivacyViolation`.
+    added row moves no score down (or moves none up). A score that is not finite, or fails on the rows, is a
+    `PrivacyViolation`.
     """
 
     candidates: Sequence[Any]
@@ -72,7 +73,16 @@ class Choice:
 
     def choose(self, rows: Array, adjacency: Adjacency, substream: Substream) -> Any:
         """The candidate whose noisy score is largest."""
-        return self.candidates[noisy_argmax(self.scores(rows, adjacency), self.noise, substream)]
+        try:
+            scores = self.scores(rows, adjacency)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # a score may raise whatever it likes
+            raise PrivacyViolation(
+                f"the score of a choice failed on the private rows ({type(error).__name__}), whose numbers its words "
+                "may hold; nothing was released for this choice, and it stays charged. Try the score on made-up rows"
+            ) from None
+        return self.candidates[noisy_argmax(scores, self.noise, substream)]
 
 
 @dataclass(frozen=True, slots=True)
