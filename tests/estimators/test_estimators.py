@@ -257,7 +257,9 @@ def test_an_error_tells_where_and_never_what() -> None:
         assert "Jane" not in str(refused.value)
     named = Y.astype(object)
     named[9] = "Jane Doe HIV+"
-    with pytest.raises(discreet.InputError, match="the label of row 9 is none of the declared") as refused:
+    with pytest.raises(
+        discreet.InputError, match="the label of row 9, counted from 0, is none of the declared"
+    ) as refused:
         classifier().fit(X, named)
     assert "Jane" not in str(refused.value)
 
