@@ -220,6 +220,7 @@ def test_what_a_score_says_of_private_rows_when_it_fails_is_not_shown(accounts: 
         (lambda: Choice(iter("ab"), tally, 1.0, 1.0), "in an order"),  # type: ignore[arg-type]
         (lambda: Choice("ab", tally, 0.0, 1.0), "sensitivity"),
         (lambda: Choice("ab", tally, 1.0, math.inf), "epsilon"),
+        (lambda: Choice("ab", tally, 5e-324, 3.0), "at full precision"),  # its noise would be rounded
         (lambda: Choice("ab", tally, 1.0, 1.0, noise="normal"), "unknown noise 'normal'; known: gumbel"),
         (lambda: Quantile(1.0, 0, 1, 1.0), "q must be"),
         (lambda: Quantile(0.5, 1, 1, 1.0), "low below high"),

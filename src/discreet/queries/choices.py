@@ -36,6 +36,9 @@ _NOISES: dict[str, Callable[[Substream, int], Array]] = {
     "laplace": laplaces,
 }
 
+_LEAST_SCALE = 2.0**-1000
+"""Smaller noise would be rounded by a half, and scores are divided by it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -59,6 +62,11 @@ class Choice:
         object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
         if self.noise not in _NOISES:
             raise InputError(f"unknown noise {self.noise!r}; known: {', '.join(_NOISES)}")
+        if not _LEAST_SCALE <= self.sensitivity / self.epsilon <= 1 / _LEAST_SCALE:
+            raise InputError(
+                f"the noise of a choice, sensitivity / epsilon = {self.sensitivity:g} / {self.epsilon:g}, is beyond "
+                "what float64 holds at full precision; give the scores in another unit"
+            )
 
     def event(self, adjacency: Adjacency) -> BoundedRange | NoisyMax:
         """The event at `epsilon`; a replacement costs twice as much (a removal and an addition)."""
