@@ -228,3 +228,25 @@ def test_a_failing_on_open_leaves_no_run_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="full"):
         tiny_training(tmp_path, on_open=fail).run()
     assert list(tmp_path.iterdir()) == []
+
+
+class Asserting(nn.Module):
+    """Asserts what random rows are not, and lets rows meet."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error, self.layer = error, linear()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[0] > 1:
+            raise self.error
+        scores: Tensor = self.layer(x - x.mean(0))
+        return scores
+
+
+@pytest.mark.parametrize("error", [AssertionError("none of mine"), ZeroDivisionError("by zero"), KeyError("a")])
+def test_a_model_that_ends_the_trial_on_random_rows_is_refused_in_one_line(tmp_path: Path, error: Exception) -> None:
+    """It is not taken for one that was made for other rows, and let pass without the trial."""
+    with pytest.raises(InputError, match="the model fails on rows shaped like the data: ") as refusal:
+        tiny_training(tmp_path, model=Asserting(error))
+    assert "\n" not in str(refusal.value)

@@ -55,14 +55,15 @@ class TransformersModel(nn.Module):
             logits: Tensor = self.inner(**named, **self._fixed, return_dict=True).logits
         return self.task.scores(logits)
 
-    def random_rows(self, example: Tensor, count: int, generator: torch.Generator) -> Tensor | None:
-        """Rows to try the model on before a run, of the shape of `example`, a row with axis 0; None where rows are no
-        tokens."""
+    def rows_to_try(self, example: Tensor, count: int, generator: torch.Generator) -> Tensor | None:
+        """Random rows to try the model on before a run, of the shape of `example`, a row with axis 0; None where rows
+        are no tokens."""
         shape = count, *example.shape[1:]
         wanted = (2,) if len(self.layout.columns) == 1 else (3, len(self.layout.columns))
-        if example.is_floating_point() or (len(shape), *shape[1:-1]) != wanted:
+        if example.dtype.is_floating_point or example.dtype == torch.bool or (len(shape), *shape[1:-1]) != wanted:
             return None
-        return random_tokens(self.inner, self.layout, shape, generator)
+        made = random_tokens(self.inner, self.layout, shape, generator)
+        return None if made is None else made.clamp(max=torch.iinfo(example.dtype).max)
 
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
         """The tensors of the model by name; with adapters, theirs and a hash of all others."""

@@ -77,6 +77,7 @@ class Subject:
         data, sites = as_private(given.data), training.team.sites
         example = data.fetch(np.zeros(1, np.int64))
         maker = Maker.like(example, model, given.plan.rows_per_unit, users=given.plan.unit is Unit.USER)
+        maker = maker if data.transform is None else replace(maker, model=None)
         return cls(
             plan=given.plan,
             model=model,

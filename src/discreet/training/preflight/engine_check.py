@@ -180,10 +180,11 @@ def _checked(stage: Comparison, name: str) -> Preflight:
     if engine.float_bits is None:
         return Preflight(engine, chunk, f"{line}, on {UNITS} random {what}", proved=known)
     slack = float_slack(stage, name, distance.singles + distance.excess)
-    how = (
-        f", and {slack.distance:.1e} from one at a time" if stage.reduced else f", on natural rows {slack.distance:.1e}"
-    )
-    line += f"{how}, on {UNITS} random {what} of each kind; the noise covers 2^-{slack.bits} for each"
+    if stage.reduced:
+        line += f", and {slack.distance:.1e} from one at a time"
+    else:
+        line += f", on natural rows {slack.distance:.1e}" if slack.natural else ", natural rows could not be tried"
+    line += f", on {UNITS} random {what} of each kind; the noise covers 2^-{slack.bits} for each"
     return Preflight(replace(engine, float_bits=slack.bits), chunk, line, _reach(name, lambda: slack.reach), known)
 
 

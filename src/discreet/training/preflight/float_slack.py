@@ -38,10 +38,12 @@ class TooMuchRounding(UnsupportedModel):
 
 @dataclass(frozen=True, slots=True)
 class FloatSlack:
-    """A measurement: the largest distance of sums, and the size of numbers up to which it holds."""
+    """A measurement: the largest distance of sums, the size of numbers up to which it holds, and whether natural rows
+    were among those it was measured on: the model may not take them."""
 
     distance: float
     reach: float
+    natural: bool
 
     @property
     def bits(self) -> int:
@@ -61,11 +63,12 @@ def float_slack(stage: Comparison, name: str, distance: float) -> FloatSlack:
             "no random row has a gradient in this model and loss, so rounding cannot be measured (if it is so on your "
             "rows too, nothing is learnt from them); engine='exact' needs no measurement"
         )
-    examples, reach = stage.examples, 1.0
+    examples, reach, natural = stage.examples, 1.0, None
     if is_whole(examples.inputs):
-        distance = max(distance, _on_other_rows(stage, name, lambda: natural_tokens(examples)) or 0.0)
+        natural = _on_other_rows(stage, name, lambda: natural_tokens(examples))
+        distance = max(distance, natural or 0.0)
         reach = max(1.0, float(examples.inputs.max())) if _is_computed_with(stage) else math.inf
-    found = FloatSlack(distance, reach)
+    found = FloatSlack(distance, reach, natural is not None)
     for size in SIZES:
         if size <= reach:
             continue
@@ -75,7 +78,7 @@ def float_slack(stage: Comparison, name: str, distance: float) -> FloatSlack:
         largest = max(found.distance, other)
         if size > SIZES[0] and not MARGIN * largest <= max(_NEGLIGIBLE, 2 * MARGIN * found.distance):
             break
-        found = FloatSlack(largest, size)
+        found = FloatSlack(largest, size, natural=True)
         if size >= _largest(examples.inputs.dtype):
             return replace(found, reach=math.inf)
     return found

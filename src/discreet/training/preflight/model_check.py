@@ -26,7 +26,7 @@ from discreet.clipping import (
 )
 from discreet.clipping.admission.example_axes import is_whole
 from discreet.clipping.separation import Remembered
-from discreet.core.errors import CANNOT_TAKE, InputError, UnsupportedModel
+from discreet.core.errors import CANNOT_TAKE, InputError, UnsupportedModel, first_line
 from discreet.data import PrivateData
 from discreet.data.private.several_inputs import for_model
 from discreet.plan import AdaptivePlan, Plan
@@ -37,6 +37,9 @@ _ORDER = "the order is Training(plan, model, criterion, optimizer, data)"
 
 _TRIED = 4
 """Number of random examples that are tested for influence on each other."""
+
+_OTHER_ROWS = (RuntimeError, ValueError, IndexError, TypeError)
+"""What a model says of random rows where it was made for others, and runs on rows of the data."""
 
 TRIED: Remembered[Findings] = Remembered("tried models")
 """Results of trying models on random rows, used again within one audit."""
@@ -73,11 +76,10 @@ def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData)
     if private_parameters(model) and can_run:
         try:
             findings = tried(model, random_rows(model, data, None).inputs)
-        except (AttributeError, KeyError) as error:
-            said = f"{type(error).__name__}: {error}{for_model(model, error)}"
-            raise InputError(f"the model fails on rows shaped like the data: {said}") from error
-        except CANNOT_TAKE:
+        except _OTHER_ROWS:
             findings = Findings()
+        except CANNOT_TAKE as error:
+            raise _failing(model, error) from error
     admit_model(model, findings)
     if data.transform is not None:
         _admit_transform(data, random_rows(model, data, None, raw=True).inputs)
@@ -95,12 +97,19 @@ def admit_evaluated(model: nn.Module, inputs: Tensor) -> None:
     try:
         with evaluation_mode(model):
             findings = try_out(model, inputs[:_TRIED], _others(inputs))
-    except CANNOT_TAKE:
+    except _OTHER_ROWS:
         return
+    except CANNOT_TAKE as error:
+        raise _failing(model, error) from error
     try:
         admit_model(model, findings)
     except UnsupportedModel as error:
         raise UnsupportedModel(f"in evaluation mode, {error}") from None
+
+
+def _failing(model: nn.Module, error: Exception) -> InputError:
+    said = f"{type(error).__name__}: {first_line(error)}{for_model(model, error)}"
+    return InputError(f"the model fails on rows shaped like the data: {said}")
 
 
 class _Transformed(nn.Module):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Units, private_parameters
-from discreet.core.errors import InputError
+from discreet.core.errors import CANNOT_TAKE, InputError, first_line
 from discreet.data import PrivateData
 from discreet.training.augmented_views import transformed
 
@@ -34,18 +34,20 @@ _Make = Callable[[int, Tensor, float, torch.Generator], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Random rows, and the unit that each belongs to."""
+    """Random rows, and the unit that each belongs to. `of_model`: the model has made the inputs (`rows_of_model`)."""
 
     inputs: Tensor
     targets: Tensor
     units: Units | None
+    of_model: bool = False
 
     def part(self, start: int, stop: int) -> Examples:
         """Units start .. stop - 1."""
         if self.units is None:
-            return Examples(self.inputs[start:stop], self.targets[start:stop], None)
+            return replace(self, inputs=self.inputs[start:stop], targets=self.targets[start:stop])
         first, last = ((0, *self.units.ends)[i] for i in (start, stop))
-        return Examples(self.inputs[first:last], self.targets[first:last], Units(self.units.sizes[start:stop]))
+        inputs, targets = self.inputs[first:last], self.targets[first:last]
+        return replace(self, inputs=inputs, targets=targets, units=Units(self.units.sizes[start:stop]))
 
     def about(self, rows: int) -> Examples:
         """These examples repeated or cut to at most `rows` rows, one unit at least."""
@@ -54,7 +56,8 @@ class Examples:
             return self.part(0, max(1, sum(end <= rows for end in ends)))
         times = rows // len(self.inputs)
         inputs, targets = (part.repeat(times, *[1] * (part.dim() - 1)) for part in (self.inputs, self.targets))
-        return Examples(inputs, targets, None if self.units is None else Units(self.units.sizes * times))
+        units = None if self.units is None else Units(self.units.sizes * times)
+        return replace(self, inputs=inputs, targets=targets, units=units)
 
 
 def random_rows(
@@ -87,24 +90,43 @@ def random_rows(
     made = rows_of_model(model, inputs, count, generator) if of_model else None
     if made is None:
         made = like(inputs, min(tables, default=2))
-    return Examples(made.to(device), like(targets, classes or 2).to(device), units)
+        of_model = False
+    return Examples(made.to(device), like(targets, classes or 2).to(device), units, of_model)
 
 
 def rows_of_model(model: nn.Module, example: Tensor, count: int, generator: torch.Generator) -> Tensor | None:
-    """Random rows as the model itself makes them, by `random_rows(example, count, generator)`; None if it does not.
+    """Random rows as the model itself makes them, by `rows_to_try(example, count, generator)`; None if it does not.
 
     `example`: a row with axis 0, of which nothing is used but shape and type. A model that looks up words and, say,
     their types knows which numbers of a row are which; without the method all are drawn below its smallest table.
+    `InputError` if the method fails, or makes rows of another shape, or others when it is called again: all processes
+    of a run must make the same.
     """
-    make: Any = getattr(model, "random_rows", None)
-    found = None if make is None else make(torch.zeros_like(example), count, generator)
+    make: Any = getattr(model, "rows_to_try", None)
+    if not callable(make):
+        return None
+    twin = torch.Generator()
+    twin.set_state(generator.get_state())
+    found, again = (_called(make, example, count, one) for one in (generator, twin))
     if found is None:
         return None
     wanted = (count, *example.shape[1:])
     if not isinstance(found, Tensor) or found.shape != wanted:
         given = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-        raise InputError(f"random_rows of the model must return rows of shape {wanted}, got {given}")
-    return found.to(example.dtype)
+        raise InputError(f"rows_to_try of the model must return rows of shape {wanted}, got {given}")
+    if not isinstance(again, Tensor) or not torch.equal(found, again):
+        raise InputError("rows_to_try of the model makes other rows when it is called again; draw from `generator`")
+    return found.detach().to(example.dtype)
+
+
+def _called(make: Any, example: Tensor, count: int, generator: torch.Generator) -> Any:
+    try:
+        with torch.random.fork_rng():
+            return make(torch.zeros_like(example), count, generator)
+    except CANNOT_TAKE as error:
+        raise InputError(
+            f"rows_to_try(example, count, generator) of the model fails: {type(error).__name__}: {first_line(error)}"
+        ) from error
 
 
 def natural_rows(examples: Examples, size: float) -> Examples:
@@ -122,9 +144,13 @@ def natural_rows(examples: Examples, size: float) -> Examples:
 
 
 def natural_tokens(examples: Examples) -> Examples:
-    """Rows of tokens that resemble natural text: all zero, all equal, or padded at the end. Tokens lie along the last
-    axis."""
-    return replace(examples, inputs=_made(examples.inputs, _natural_tokens, 1.0))
+    """Rows of tokens that resemble natural text: all zero, all equal, or padded at the end.
+
+    Of rows that a model has made none becomes all equal: what is a word at one place may be beyond a table at another.
+    """
+    return replace(
+        examples, inputs=_made(examples.inputs, _tokens_as_made if examples.of_model else _natural_tokens, 1.0)
+    )
 
 
 def _made(inputs: Tensor, make: _Make, size: float) -> Tensor:
@@ -162,10 +188,13 @@ def _natural_numbers(kind: int, like: Tensor, size: float, generator: torch.Gene
 
 
 def _natural_tokens(kind: int, like: Tensor, size: float, generator: torch.Generator) -> Tensor:
-    if kind % 3 == 0:
-        return torch.zeros_like(like)
-    if not like.numel() or not like.dim():
-        return like
-    half = like.shape[-1] // 2
-    padded = torch.cat([like[..., :half], torch.zeros_like(like[..., half:])], -1)
-    return padded if kind % 3 == 2 else like[..., :1].expand(like.shape)
+    if kind % 3 == 2 and like.dim():
+        return torch.cat([like[: len(like) // 2], torch.zeros_like(like[len(like) // 2 :])])
+    return torch.zeros_like(like) if kind % 3 == 0 else like.flatten()[:1].expand(like.numel()).view(like.shape)
+
+
+def _tokens_as_made(kind: int, like: Tensor, size: float, generator: torch.Generator) -> Tensor:
+    if kind % 3 == 2 and like.dim():
+        half = like.shape[-1] // 2
+        return torch.cat([like[..., :half], torch.zeros_like(like[..., half:])], -1)
+    return torch.zeros_like(like) if kind % 3 == 0 else like

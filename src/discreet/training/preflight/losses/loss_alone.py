@@ -105,9 +105,9 @@ def check_alone(model: nn.Module, criterion: Criterion, examples: Examples) -> N
         )
     elif factors and min(factors) == 0 < max(factors):
         _log.warning(
-            "%s leaves out some rows of a batch because of the others, all but the hardest, say; here each row is "
-            "taken alone, so none is left out: to attend to hard rows, take a function of a row's own loss (focal "
-            "loss)",
+            "%s leaves out some rows of a batch because of the others, all but the hardest, say, or the largest "
+            "losses; here each row is taken alone, so none is left out: to weigh hard rows, take a function of a row's "
+            "own loss (focal loss, or a loss that is clamped)",
             described,
         )
     elif _tried(_mixes, model, criterion, examples):
