@@ -83,8 +83,8 @@ class Choice:
         """The candidate whose noisy score is largest."""
         try:
             scores = self.scores(rows, adjacency)
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
+        except (KeyboardInterrupt, GeneratorExit, PrivacyViolation):
+            raise  # what the library itself says holds no numbers of rows
         except BaseException as error:  # a score may raise whatever it likes
             raise PrivacyViolation(
                 f"the score of a choice failed on the private rows ({type(error).__name__}), whose numbers its words "
