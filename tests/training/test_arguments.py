@@ -35,7 +35,9 @@ def given(**changes: Any) -> dict[str, Any]:
         ({"criterion": nn.CrossEntropyLoss}, "criterion is the class CrossEntropyLoss; give one that is made"),
         ({"criterion": "ce"}, "criterion must be a loss, a function of .output, target., got 'ce'"),
         ({"scheduler": torch.optim.lr_scheduler.StepLR}, "scheduler is the class StepLR; give one that is made"),
-        ({"averaging": torch.optim.swa_utils.AveragedModel(nn.Linear(3, 2))}, "cannot be a AveragedModel; say how"),
+        ({"scheduler": 3}, "scheduler cannot be an int; give one of torch.optim.lr_scheduler"),
+        ({"geometry": 3}, "needs no geometry, and it was given an int"),
+        ({"averaging": torch.optim.swa_utils.AveragedModel(nn.Linear(3, 2))}, "cannot be an AveragedModel; say how"),
         ({"averaging": Averaging}, r"cannot be the class Averaging; say how .*Averaging\(decay=0.99\)"),
         ({"averaging": 0.9}, "averaging cannot be a float"),
         ({"public": (ROWS[:5] + 1, KINDS[:5])}, r"public cannot be a tuple; say .*PublicData\(test="),
@@ -50,7 +52,7 @@ def test_another_kind_of_argument(changes: dict[str, Any], said: str) -> None:
     ("asked", "said"),
     [
         ({"callbacks": lambda told: None}, "callbacks is a single one; give a list"),
-        ({"early": 3}, r"early cannot be a int; give the rule: early=EarlyStopping\(patience=3\)"),
+        ({"early": 3}, r"early cannot be an int; give the rule: early=EarlyStopping\(patience=3\)"),
         ({"early": EarlyStopping}, "early cannot be the class EarlyStopping; give the rule"),
     ],
 )

@@ -144,7 +144,7 @@ def test_what_a_checkpoint_cannot_keep_is_said_before_anything_is_charged(tmp_pa
     optimizer = torch.optim.SGD((model := linear()).parameters(), lr=0.1)
     scheduler = lr_scheduler.LambdaLR(optimizer, Rate())
     training = tiny_training(tmp_path, model=model, optimizer=optimizer, scheduler=scheduler)
-    with pytest.raises(InputError, match=r"scheduler.*\.of is a object, which a checkpoint cannot keep"):
+    with pytest.raises(InputError, match=r"scheduler.*\.of is an object, which a checkpoint cannot keep"):
         training.run()
     assert not (tmp_path / "run").exists()
 

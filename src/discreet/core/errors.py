@@ -25,6 +25,14 @@ def first_line(error: BaseException) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()
 
 
+def kind_of(given: object) -> str:
+    """What kind of thing was given, never its value: "an int", "a Linear", "the class SGD"."""
+    if isinstance(given, type):
+        return f"the class {given.__name__}"
+    name = type(given).__name__
+    return f"{'an' if name[:1] in 'aeiouAEIOU' else 'a'} {name}"
+
+
 CANNOT_TAKE = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError, AttributeError)
 """Exceptions of models, losses and transforms on rows that they cannot take."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 from discreet.estimators.checked import BY_SCHEMA, attempted, column_names, place_of
 
 _DAY = "{'type': 'date', 'low': '2020-01-01', 'high': '2025-01-01'}"
@@ -28,7 +28,7 @@ def refuse_unreadable(given: Any, name: str, *, numbers: bool) -> None:
     if hasattr(given, "collect") and hasattr(given, "collect_schema"):
         raise InputError(f"{name} is a lazy frame, whose rows are not there yet; give {name}.collect()")
     if isinstance(given, Mapping) and not hasattr(given, "shape"):  # sparse matrices may be dictionaries
-        raise InputError(f"{name} is a {type(given).__name__}; give a frame, for example pandas.DataFrame({name})")
+        raise InputError(f"{name} is {kind_of(given)}; give a frame, for example pandas.DataFrame({name})")
     if name == "X" and hasattr(given, "to_frame"):
         raise InputError("X is a series, which is one column or one row; give a frame, for example X.to_frame()")
     if getattr(given, "requires_grad", False):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,9 @@ class RunningAverage:
 
     def __init__(self, model: nn.Module, rule: Averaging) -> None:
         if not isinstance(rule, Averaging):
-            kind = f"the class {rule.__name__}" if isinstance(rule, type) else f"a {type(rule).__name__}"
             raise InputError(
-                f"averaging cannot be {kind}; say how iterates are averaged: discreet.methods.Averaging(decay=0.99), "
-                "or Averaging(start=100) for all after so many steps"
+                f"averaging cannot be {kind_of(rule)}; say how iterates are averaged: "
+                "discreet.methods.Averaging(decay=0.99), or Averaging(start=100) for all after so many steps"
             )
         self.model, self.rule, self.count = copy.deepcopy(model), rule, 0
         self._follows = _trained(model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from discreet.core.errors import UnsupportedModel
+from discreet.core.errors import UnsupportedModel, kind_of
 
 _KINDS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -36,10 +36,10 @@ def standardise_weights(module: nn.Module, eps: float = 1e-5) -> nn.Module:
     """
     layers = [layer for layer in module.modules() if isinstance(layer, _KINDS)]
     if not layers:
-        raise UnsupportedModel(f"a {type(module).__name__} has no Linear or Conv layer to standardise the weights of")
+        raise UnsupportedModel(f"{kind_of(module)} has no Linear or Conv layer to standardise the weights of")
     for layer in layers:
         if layer.weight[0].numel() < 2:
-            raise UnsupportedModel(f"a {type(layer).__name__} has one weight for each output, which has no spread")
+            raise UnsupportedModel(f"{kind_of(layer)} has one weight for each output, which has no spread")
     for layer in layers:
         if not parametrize.is_parametrized(layer, "weight"):
             parametrize.register_parametrization(layer, "weight", Standardised(eps))

@@ -19,7 +19,7 @@ from discreet.certificate.earlier_runs import EarlierRun, remember
 from discreet.certificate.files import CERTIFICATE, MODEL, hashed, read
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.certificate.tensorfile import tensor_digests
-from discreet.core.errors import InputError, VerificationFailed, first_line
+from discreet.core.errors import InputError, VerificationFailed, first_line, kind_of
 from discreet.core.html import fact_lines, fact_table, rounded_up
 from discreet.prediction.steps import Step, build_step
 from discreet.recipes.models.models import CODES, MODELS
@@ -69,7 +69,7 @@ class Predictor:
             found = [self.model(rows[at : at + _AT_ONCE]) for at in range(0, len(rows), _AT_ONCE)]
         if not all(isinstance(part, Tensor) for part in found):
             raise InputError(
-                f"this model returns a {type(found[0]).__name__}, which is no table of scores; run it yourself: "
+                f"this model returns {kind_of(found[0])}, which is no table of scores; run it yourself: "
                 "predictor.model(predictor.prepared(rows))"
             )
         return torch.cat(found)

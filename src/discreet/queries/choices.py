@@ -24,7 +24,7 @@ import numpy as np
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Query
 from discreet.core.array_types import Array
-from discreet.core.errors import InputError, PrivacyViolation
+from discreet.core.errors import InputError, PrivacyViolation, kind_of
 from discreet.core.events import BoundedRange, NoisyMax
 from discreet.queries.draws import exponentials, gumbels, laplaces
 from discreet.queries.rows import columns_of
@@ -148,7 +148,7 @@ def check_candidates(candidates: object) -> None:
     """`InputError` unless these are public candidates in an order, at least one: a number must name each."""
     listed = hasattr(candidates, "__getitem__") and not isinstance(candidates, Mapping | Set)
     if not listed or not isinstance(candidates, Sized):
-        raise InputError(f"candidates must be a list, in an order, not a {type(candidates).__name__}; give list(...)")
+        raise InputError(f"candidates must be a list, in an order, not {kind_of(candidates)}; give list(...)")
     if len(candidates) < 1:
         raise InputError("candidates must not be empty")
 

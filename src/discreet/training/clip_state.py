@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import BIT, Clip, Group
 from discreet.clipping.geometry import Geometry, checked_scales
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 from discreet.core.events import Event
 from discreet.core.release import Release
 from discreet.mechanism import grid_for, noise_multiplier, rescaled
@@ -38,8 +38,10 @@ class Clipping:
         reach: float = 1.0,
     ) -> None:
         wanted = spec.geometry
-        if (None if geometry is None else geometry.name) != wanted:
-            have = "none was given" if geometry is None else f"it was given {geometry.name!r}"
+        name = getattr(geometry, "name", None)
+        if name != wanted or (name is None and geometry is not None):
+            given = repr(name) if name is not None else kind_of(geometry)
+            have = "none was given" if geometry is None else f"it was given {given}"
             need = "needs no geometry" if wanted is None else f"needs a geometry called {wanted!r}"
             raise InputError(f"the plan's {spec.kind} clipping {need}, and {have}; see Training(geometry=...)")
         self._spec, self._parameters, self._geometry = spec, parameters, geometry

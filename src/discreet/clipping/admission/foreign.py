@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from discreet.core.errors import UnsupportedModel
+from discreet.core.errors import UnsupportedModel, kind_of
 
 _SHARED = (
     "the engines do not see the gradients of its parts; give the model whole, as it was before sharding "
@@ -56,14 +56,14 @@ def _kind(tensor: Tensor) -> str:
     if isinstance(tensor, UninitializedParameter | UninitializedBuffer):
         return ""
     if is_traceable_wrapper_subclass(tensor):
-        return f"a {type(tensor).__name__}: {_SHARED}"
+        return f"{kind_of(tensor)}: {_SHARED}"
     return "" if tensor.layout is torch.strided else "a sparse tensor: make it dense, with .to_dense()"
 
 
 def _wrapper(module: nn.Module) -> str:
     """A description of a module whose class comes from torch.distributed; empty for others."""
     made = any(kind.__module__.startswith("torch.distributed.") for kind in type(module).__mro__)
-    return f"a {type(module).__name__}: {_SHARED}" if made else ""
+    return f"{kind_of(module)}: {_SHARED}" if made else ""
 
 
 def _first_of_each(kinds: list[tuple[str, str]]) -> dict[str, str]:

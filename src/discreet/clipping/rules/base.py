@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from discreet.clipping.rules.numbers import blank, norms_of, squared_norms, weighted_sum, wide
 from discreet.clipping.rules.products.stack import Stack
 from discreet.clipping.units import Units
-from discreet.core.errors import UnsupportedModel
+from discreet.core.errors import UnsupportedModel, kind_of
 
 BUDGET = 2**28
 """Bytes that temporary tensors of one rule may take. If one example needs more, examples are taken one at a time."""
@@ -149,7 +149,7 @@ class Rule(ABC):
         and may contain operations in place."""
         if any(tensor._version != version for tensor, version in zip(self._held, self._versions, strict=True)):
             raise UnsupportedModel(
-                f"what a {type(self.module).__name__} was given, or a gradient, was overwritten in the backward pass; "
+                f"what {kind_of(self.module)} was given, or a gradient, was overwritten in the backward pass; "
                 "remove the operation in place (of a torch.autograd.Function, or of a hook)"
             )
 
@@ -303,4 +303,4 @@ def rule(*kinds: type[nn.Module]) -> Callable[[R], R]:
 
 def refuse(module: nn.Module, why: str) -> UnsupportedModel:
     """The error for a configuration that cannot be clipped."""
-    return UnsupportedModel(f"a {type(module).__name__} {why}")
+    return UnsupportedModel(f"{kind_of(module)} {why}")

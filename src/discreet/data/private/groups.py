@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from discreet.core.array_types import IntArray
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,6 @@ def _identifier(value: object, row: int) -> int | str:
     if isinstance(value, int | str) and not isinstance(value, bool):
         return value
     raise InputError(
-        f"the identifier of row {row}, counted from 0, is a {type(value).__name__}; units must be whole numbers or "
+        f"the identifier of row {row}, counted from 0, is {kind_of(value)}; units must be whole numbers or "
         "text, which are equal exactly where the person is the same"
     )

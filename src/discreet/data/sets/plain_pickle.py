@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 
 
 def plain_pickle(content: bytes, where: Path) -> Any:
@@ -97,4 +97,4 @@ def _plain(value: Any) -> Any:
         return [_plain(inner) for inner in value]
     if value is None or isinstance(value, bool | int | float | bytes | str):
         return value
-    raise _Refused(f"it holds a {type(value).__name__}")
+    raise _Refused(f"it holds {kind_of(value)}")

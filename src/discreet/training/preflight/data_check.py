@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion, evaluation_mode, private_parameters
-from discreet.core.errors import CANNOT_TAKE, InputError, first_line
+from discreet.core.errors import CANNOT_TAKE, InputError, first_line, kind_of
 from discreet.data import PrivateData, as_private, check_rows
 from discreet.data.private.overlap import refuse_own_rows
 from discreet.data.private.several_inputs import for_model
@@ -149,7 +149,7 @@ def _try_rows(
             kind += f", and outputs {output.dtype} of shape {tuple(output.shape[1:])}"
             kind += _as_wanted(criterion, output, targets, error)
         else:
-            kind += f", and the model returns a {type(output).__name__}, which the loss gets as it is"
+            kind += f", and the model returns {kind_of(output)}, which the loss gets as it is"
         raise InputError(f"{where}: the loss cannot take these targets: {first_line(error)}{kind}") from error
     if not isinstance(loss, Tensor):
         raise InputError(

@@ -26,7 +26,7 @@ from discreet.clipping import (
 )
 from discreet.clipping.admission.example_axes import is_whole
 from discreet.clipping.separation import Remembered
-from discreet.core.errors import CANNOT_TAKE, InputError, UnsupportedModel, first_line
+from discreet.core.errors import CANNOT_TAKE, InputError, UnsupportedModel, first_line, kind_of
 from discreet.data import PrivateData
 from discreet.data.private.several_inputs import for_model
 from discreet.plan import AdaptivePlan, Plan
@@ -57,6 +57,10 @@ def check_arguments(plan: object, model: object, criterion: object, optimizer: o
     if not callable(criterion):
         raise InputError(f"criterion must be a loss, a function of (output, target), got {_described(criterion)}")
     _refuse_class("scheduler", scheduler)
+    if scheduler is not None and not callable(getattr(scheduler, "step", None)):
+        raise InputError(
+            f"scheduler cannot be {_described(scheduler)}; give one of torch.optim.lr_scheduler, made of the optimizer"
+        )
     scheduled = getattr(scheduler, "optimizer", optimizer)
     if scheduled is not optimizer:
         raise InputError(
@@ -194,4 +198,4 @@ def _refuse_class(name: str, given: object) -> None:
 
 
 def _described(given: object) -> str:
-    return repr(given)[:40] if isinstance(given, str) else f"a {type(given).__name__}"
+    return repr(given)[:40] if isinstance(given, str) else kind_of(given)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from discreet.core import checks
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 from discreet.training.run.trained import Evaluation
 
 
@@ -66,7 +66,6 @@ class EarlyStopping:
 def check_early(early: EarlyStopping | None, bought: Collection[str]) -> None:
     """Refuse a rule that looks at a metric on private rows that is not among those `bought`."""
     if early is not None and not isinstance(early, EarlyStopping):
-        kind = f"the class {early.__name__}" if isinstance(early, type) else f"a {type(early).__name__}"
-        raise InputError(f"early cannot be {kind}; give the rule: early=EarlyStopping(patience=3)")
+        raise InputError(f"early cannot be {kind_of(early)}; give the rule: early=EarlyStopping(patience=3)")
     if early is not None and is_bought(early.metric) and early.metric not in bought:
         raise InputError(f"early stopping looks at {early.metric}, which the plan does not buy; add it to metrics")

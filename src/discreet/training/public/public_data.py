@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from discreet.certificate.declared_canaries import DeclaredCanaries
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 from discreet.data import as_public
 from discreet.training.public.extra_rows import PublicBatches
 
@@ -40,7 +40,7 @@ class PublicData:
             return cls(beside=public)
         if not isinstance(public, cls):
             raise InputError(
-                f"public cannot be a {type(public).__name__}; say what the rows are for: "
+                f"public cannot be {kind_of(public)}; say what the rows are for: "
                 "public=PublicData(test=(inputs, targets)), or validation=..., or PublicBatches(inputs, targets)"
             )
         return public

@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor
 
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 
 Way = tuple[object, ...]
 """The keys that lead to a value, from the outermost."""
@@ -115,7 +115,7 @@ class _Encoder:
         if isinstance(value, Tensor | Shard):
             return self._tensor(value, way)
         raise InputError(
-            f"{_words(way)} is a {kind.__name__}, which a checkpoint cannot keep: a state is made of numbers, text, "
+            f"{_words(way)} is {kind_of(value)}, which a checkpoint cannot keep: a state is made of numbers, text, "
             "tensors, and lists, tuples and dictionaries of them"
         )
 
@@ -125,7 +125,7 @@ class _Encoder:
             raise InputError(f"{_words(way)} is sparse or quantized, which a checkpoint cannot keep")
         if not _has_numbers(one):
             raise InputError(
-                f"{_words(way)} is a {type(one).__name__} without numbers of its own, which a checkpoint cannot keep"
+                f"{_words(way)} is {kind_of(one)} without numbers of its own, which a checkpoint cannot keep"
             )
         strides = None
         if isinstance(value, Tensor) and not value.is_contiguous():
