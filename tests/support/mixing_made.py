@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from mixing_programs import WIDTH
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 MADE: dict[str, Callable[[Tensor], Tensor]] = {
     "drawn about a mean": lambda h: h + torch.normal(-5 * h.detach().mean(0), 0.1),
@@ -30,6 +31,10 @@ MADE: dict[str, Callable[[Tensor], Tensor]] = {
     "axes swapped in place, and a mean": lambda h: h - _swapped(h).mean(1),
     "axes swapped in place, and a mean written": lambda h: _swapped(h).sub_(h.detach().mean(0).unsqueeze(1)).t(),
     "axes swapped in place, and seen elsewhere": lambda h: _seen_elsewhere(h * 1.0),
+    "axes swapped in place, under what autograd holds": lambda h: _swapped_under_autograd(h),
+    "axes swapped in place, and computed again": lambda h: _swapped_and_computed_again(h, lambda z: z),
+    "axes swapped in place, and a view computed again": lambda h: _swapped_and_computed_again(h, lambda z: z[:]),
+    "axes swapped in place, under the output that autograd holds": lambda h: _swapped_and_computed_again(h, torch.exp),
     "where each begins": lambda h: h * torch.cos(torch.stack([torch.arange(0, 2 * len(h), 2)] * 2, 1)[:, :1].float()),
     "memory of nobody": lambda h: torch.stack([h.detach(), torch.empty_like(h)], 0)[1] + h,
     "a square": lambda h: h * torch.cos(1000 * _first_column(torch.zeros(len(h), len(h))).mean(1, keepdim=True)),
@@ -93,6 +98,23 @@ def _other_layout(h: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
 
 def _swapped(h: Tensor) -> Tensor:
     return (h * 1.0).transpose_(0, 1)
+
+
+def _swapped_under_autograd(h: Tensor) -> Tensor:
+    """The derivative by u multiplies with z as it lies in the backward pass; torch would see a write by its version."""
+    z, u = h[:, :1] * 1.0, h[:, 1:2] * 1.0
+    product = z * u
+    with torch.autograd._unsafe_preserve_version_counter(z):
+        z.transpose_(0, 1)
+    return torch.cat([product, h[:, 1:]], 1)
+
+
+def _swapped_and_computed_again(h: Tensor, held: Callable[[Tensor], Tensor]) -> Tensor:
+    """A checkpoint computes its product again, with z as it lies by then."""
+    z, u = h[:, :1] * 1.0, h[:, 1:2] * 1.0
+    product = checkpoint(lambda u: held(z) * u, u, use_reentrant=False, determinism_check="none")
+    z.transpose_(0, 1)
+    return torch.cat([product, h[:, 1:]], 1)
 
 
 def _seen_elsewhere(z: Tensor) -> Tensor:

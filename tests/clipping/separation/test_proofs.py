@@ -94,9 +94,8 @@ def _picked(h: Tensor) -> Tensor:
 
 
 def _swapped(h: Tensor) -> Tensor:
-    z = h * 1.0
-    half = z[:, :8]
-    z.transpose_(0, 1).mul_(2.0)
+    z = (h * 1.0).transpose_(0, 1).mul_(2.0)
+    half = z.t()[:, :8]
     return torch.cat([half, z.t()[:, 8:]], 1)
 
 

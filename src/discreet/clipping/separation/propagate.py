@@ -7,6 +7,7 @@ parameters, memory that stays, Python, or the backward pass.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from discreet.clipping.separation.labels import (
 )
 from discreet.clipping.separation.program import Argument, Op, Ref, Template, described
 from discreet.clipping.separation.registry import RULES, SIZES, Given, Value, entry_by_entry
-from discreet.clipping.separation.spans import reads_from_outside
+from discreet.clipping.separation.spans import reads_from_outside, refs_in
 
 
 class Mixes(Exception):
@@ -187,11 +188,17 @@ class Labels:
                 self._aliases[Ref("made", number, part)] = number, base, not places
 
     def _turn(self, number: int, one: Value, label: Label, name: str) -> None:
-        """Axes that are swapped in place are one more view of the same memory: nothing is written to it, and what else
-        lies over it keeps its shape and its label."""
+        """Axes that are swapped in place are one more view of the same memory, if nobody has read it before: who holds
+        the tensor itself (autograd for its backward pass, a module's rule, what is computed again) would see other axes
+        than it was given."""
         root, _ = self._root(one.ref)
         if root.kind != "made":
             raise Mixes(f"{name} swaps axes of {_held(root)}")
+        program, memory = self._program, {root, *self._over(root)}
+        held = [*(one.tensor.ref for one in program.held), *(ref for one in program.inside for ref in one.given)]
+        read = (ref for op in program.ops[:number] for ref in refs_in((op.args, op.kwargs)))
+        if not memory.isdisjoint(itertools.chain(held, read)):
+            raise Mixes(f"{name} swaps axes of a tensor that was read before")
         for part in (0, -1):
             self._labels[Ref("made", number, part)] = label
             self._aliases[Ref("made", number, part)] = number, one.ref, True
