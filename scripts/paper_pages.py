@@ -87,10 +87,7 @@ def effort(paper: str, done: list[Experiment]) -> Iterator[str]:
     yield f"{cells} of {wanted} cells, {seconds / 3600:.1f} CPU-hours, {min(days)} to {max(days)}."
     missing = [one for one in of(paper) if one not in done]
     if missing:
-        yield "Not run: " + "; ".join(
-            f"{one.header.item} (`{one.name}`{', which asks for an accelerator' if one.header.accelerator else ''})"
-            for one in missing
-        )
+        yield "Not run: " + "; ".join(f"{one.header.item} (`{one.name}`)" for one in missing)
 
 
 def page(paper: str) -> str:

@@ -8,7 +8,6 @@
     differs: ...               # how what is found differs from that, and why, where there are results
     minutes: {quick: 0.1, full: 0.2}
     data: [mnist]              # data sets by name, where there are any
-    accelerator: true          # where a full run asks for one
     parts:                     # each of a kind of its own (KINDS), with what that kind takes
       - kind: epsilon
         ...
@@ -54,8 +53,6 @@ class Header(Frozen):
     differs: str = ""
     minutes: Minutes
     data: tuple[str, ...] = ()
-    accelerator: bool = False
-    """Whether a full run needs an accelerator; the minutes are then an estimate for an ordinary one."""
     columns: int = Field(default=3, ge=1, le=4)
     """Panels side by side in the picture."""
     parts: tuple[dict[str, Any], ...] = Field(min_length=1)

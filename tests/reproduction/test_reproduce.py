@@ -223,7 +223,7 @@ def test_faults_of_a_file_are_named(
 def test_a_list_shows_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["reproduce", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["name", "paper", "item", "about", "minutes,", "quick/full", "data", "needs", "what"]
+    assert lines[0].split() == ["name", "paper", "item", "about", "minutes,", "quick/full", "data", "what"]
     for name in ("yu-figure-2", "published", "lecuyer-figure-2-privacy"):
         header = read_experiment(name, "full").header
         (line,) = (line for line in lines if line.startswith(f"{name} "))

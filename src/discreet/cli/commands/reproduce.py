@@ -51,9 +51,6 @@ def reproduce(
     for name in wanted:
         experiment = read_experiment(name, "quick" if quick else "full")
         lacking = [one for one in experiment.header.data if not _is_there(one, data)]
-        if experiment.header.accelerator and experiment.mode == "full" and device == "cpu" and not (render or names):
-            typer.echo(f"skipped: {name} asks for an accelerator (--device cuda); name it to run it here", err=True)
-            continue
         if lacking and not render:
             words = f"{name} needs the data set {lacking[0]}; give the folder that has {lacking[0]}/ with --data DIR"
             if names:
@@ -73,12 +70,12 @@ def _list(wanted: list[str]) -> Iterator[str]:
     from discreet_papers.experiment import read_header
     from discreet_papers.papers import PAPERS
 
-    rows = [("name", "paper", "item", "about minutes, quick/full", "data", "needs", "what")]
+    rows = [("name", "paper", "item", "about minutes, quick/full", "data", "what")]
     for name in wanted:
         header = read_header(name)
         minutes = f"{header.minutes.quick:g} / {header.minutes.full:g}"
-        data, needs = ", ".join(header.data) or "-", "accelerator" if header.accelerator else "CPU"
-        rows.append((name, PAPERS[header.paper].short, header.item, minutes, data, needs, header.title))
+        data = ", ".join(header.data) or "-"
+        rows.append((name, PAPERS[header.paper].short, header.item, minutes, data, header.title))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for row in rows:
         cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False))
