@@ -1,4 +1,4 @@
-"""The memory that an example takes in a chunk, for engines that run a chunk as a batch; and how many fit into it."""
+"""The memory that an example takes in a chunk, for engines that run a chunk as a batch, and how many fit."""
 
 from __future__ import annotations
 

@@ -188,9 +188,10 @@ class Labels:
                 self._aliases[Ref("made", number, part)] = number, base, not places
 
     def _turn(self, number: int, one: Value, label: Label, name: str) -> None:
-        """Axes that are swapped in place are one more view of the same memory, if nobody has read it before: who holds
-        the tensor itself (autograd for its backward pass, a module's rule, what is computed again) would see other axes
-        than it was given."""
+        """Follow axes that are swapped in place as one more view of the same memory; `Mixes` if it was read before.
+
+        Who holds the tensor itself (autograd for its backward pass, a module's rule, a checkpoint that computes it
+        again) would see other axes than it was given."""
         root, _ = self._root(one.ref)
         if root.kind != "made":
             raise Mixes(f"{name} swaps axes of {_held(root)}")

@@ -95,7 +95,7 @@ def random_rows(
 
 
 def rows_of_model(model: nn.Module, example: Tensor, count: int, generator: torch.Generator) -> Tensor | None:
-    """Random rows as the model itself makes them, by `rows_to_try(example, count, generator)`; None if it does not.
+    """Random rows that the model makes itself, by `rows_to_try(example, count, generator)`; None without that method.
 
     `example`: a row with axis 0, of which nothing is used but shape and type. A model that looks up words and, say,
     their types knows which numbers of a row are which; without the method all are drawn below its smallest table.

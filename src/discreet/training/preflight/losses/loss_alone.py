@@ -159,8 +159,8 @@ def _mixes(model: nn.Module, criterion: Criterion, examples: Examples) -> bool:
 
 
 def _factors(model: nn.Module, criterion: Criterion, examples: Examples) -> list[float]:
-    """How long the gradient of each row's output is in a batch beside that alone; empty if the direction of one is
-    another, or the loss fails.
+    """The gradient of each row's output in a batch, as a multiple of that alone; empty if one is no multiple, or the
+    loss fails.
 
     Not for targets of several whole numbers: of tokens there are as many as a row has, and a mean over them is known.
     """
