@@ -26,7 +26,7 @@ def first_line(error: BaseException) -> str:
 
 
 def kind_of(given: object) -> str:
-    """What kind of thing was given, never its value: "an int", "a Linear", "the class SGD"."""
+    """The kind of what was given, never its value: "an int", "a Linear", "the class SGD"."""
     if isinstance(given, type):
         return f"the class {given.__name__}"
     name = type(given).__name__

@@ -70,7 +70,7 @@ def _facts(folder: str | Path) -> dict[str, Any]:
 
 
 def metadata_of(folder: str | Path) -> dict[str, Any]:
-    """What a model of MLflow says of its privacy: the claim, and the private runs that it started from, if any."""
+    """The privacy metadata of a model of MLflow: the claim, and the private runs that it started from, if any."""
     certificate = load(folder).certificate
     found = {name: certificate["claim"][name] for name in ("epsilon", "delta", "unit", "adjacency")}
     return found | ({"warm_start": certificate["warm_start"]} if "warm_start" in certificate else {})

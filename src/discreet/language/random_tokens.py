@@ -64,7 +64,7 @@ def _field(base: Any, name: str, kept: Tensor, generator: torch.Generator) -> Te
 
 
 def _below(base: Any, name: str) -> int | None:
-    """How many values a field may have; None if the model does not tell."""
+    """The number of values that a field may take; None if the model does not tell."""
     if name.endswith("input_ids"):
         try:
             table = (base.get_decoder() if name.startswith("decoder_") else base).get_input_embeddings()

@@ -32,9 +32,7 @@ def predict_frame(predictor: Predictor, frame: Any, keep: tuple[str, ...] = ()) 
             raise InputError("this model takes numbers; give a frame whose columns are numbers")
         side_by_side = np.column_stack([part.reshape(len(part), -1) for part in parts])
         if predictor.spec.model is None and parts[0].ndim == 1:
-            side_by_side = side_by_side.astype(
-                np.float32
-            )  # as in training: a frame's columns, side by side, are amounts
+            side_by_side = side_by_side.astype(np.float32)  # columns side by side are amounts, as in training
         found = of_scores(predictor.scores(side_by_side), predictor.spec.outputs).columns
     else:
         with tempfile.TemporaryDirectory() as folder:  # rows of tables are read from files, with all their checks

@@ -36,7 +36,7 @@ class Footprint:
         return self.values + self.largest
 
     def fitting(self, engine: str, device: torch.device) -> int:
-        """How many examples fit into a chunk of the engine, one at least."""
+        """The number of examples that a chunk of the engine has memory for; at least one."""
         memory = _MEMORY
         if device.type == "cuda":
             memory = max(memory, torch.cuda.get_device_properties(device).total_memory // _SHARE_OF_CARD)

@@ -39,7 +39,7 @@ _TRIED = 4
 """Number of random examples that are tested for influence on each other."""
 
 _OTHER_ROWS = (RuntimeError, ValueError, IndexError, TypeError)
-"""What a model says of random rows where it was made for others, and runs on rows of the data."""
+"""Exceptions by which a model refuses random rows, though it may take rows of the data."""
 
 TRIED: Remembered[Findings] = Remembered("tried models")
 """Results of trying models on random rows, used again within one audit."""

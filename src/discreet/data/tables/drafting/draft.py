@@ -100,7 +100,7 @@ def left_open(text: str) -> list[str]:
 
 
 def cautions(text: str) -> list[str]:
-    """What a draft asks to be careful with, a line each."""
+    """The warnings that a draft marks with CAREFUL, a line each."""
     return [re.sub(r"\n *# ", " ", found) for found in _CAUTION.findall(text)]
 
 

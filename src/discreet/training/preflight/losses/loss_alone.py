@@ -72,7 +72,7 @@ def refuse_without_gradient(model: nn.Module, criterion: Criterion, examples: Ex
 
 
 def _requires(model: nn.Module, rows: Tensor) -> bool:
-    """Whether any output of the model requires a gradient, or is no tensor, so that it cannot be told."""
+    """Whether an output of the model requires a gradient; also true of an output that is no tensor."""
     with torch.enable_grad():
         leaves = tree_leaves(model(rows.clone()))
     return any(not isinstance(leaf, Tensor) or leaf.requires_grad for leaf in leaves)

@@ -65,7 +65,7 @@ def livelier(model: nn.Module, criterion: Criterion, examples: Examples) -> Exam
 
 
 def _moving(model: nn.Module, criterion: Criterion, examples: Examples) -> int:
-    """How many of the tried rows have a gradient; 0 if one of them cannot be taken."""
+    """The number of tried rows that have a gradient; 0 if model or loss fails on one of them."""
     try:
         return sum(length(of_row(model, criterion, examples, i)) > 0 for i in range(TRIED))
     except CANNOT_TAKE:
