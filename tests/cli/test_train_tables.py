@@ -13,7 +13,9 @@ import pytest
 import yaml
 
 from discreet.cli.app import run
+from discreet.cli.options.table import TableOptions
 from discreet.jobs import table_source as table_module
+from discreet.jobs.table_source import recipe_for
 from discreet.ledger import Ledger
 from discreet.prediction import load, predict_frame
 from discreet.training import training as training_module
@@ -75,6 +77,17 @@ def test_where_nothing_measures_the_model_it_says_how(
     found = capsys.readouterr().err
     assert said in found
     assert ("nothing measures" in found) is bool(said)
+
+
+@pytest.mark.parametrize(
+    ("more", "start"), [([], 50), (["steps=7"], 3), (["steps=7", "averaging.start=5"], 5), (["averaging.start=5"], 5)]
+)
+def test_the_second_half_of_the_steps_is_averaged(more: list[str], start: int) -> None:
+    write()
+    options = TableOptions(schema=Path("s.yaml"), target="ill")
+    recipe = recipe_for(Path("patients.csv"), options, more, {"epsilon": 8.0, "delta": 1e-4})
+    assert recipe.averaging is not None
+    assert recipe.averaging.start == start
 
 
 def test_subgroups_that_nothing_measures_are_said(capsys: pytest.CaptureFixture[str]) -> None:

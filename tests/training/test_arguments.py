@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,14 @@ import torch
 from torch import nn
 
 import discreet
-from discreet import EarlyStopping, InputError, Plan, RunOptions, Training, UnsupportedModel
-from discreet.ledger import Ledger
+from discreet import EarlyStopping, InputError, Plan, PublicData, Training, UnsupportedModel
 from discreet.methods import Averaging
+from discreet.plan import Metric
 
 ROWS, KINDS = torch.randn(40, 3, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2
-PLAN = Plan.poisson(population=40, batch=10, steps=2, clip_norm=1.0, noise_multiplier=1.0, delta=1e-3)
+OF_PLAN = {"population": 40, "batch": 10, "steps": 2, "clip_norm": 1.0, "noise_multiplier": 1.0, "delta": 1e-3}
+PLAN = Plan.poisson(**OF_PLAN)
+BUYS = Plan.poisson(**OF_PLAN, metrics=[Metric(noise=5.0, every=1), Metric(kind="loss", bound=1.0, noise=5.0)])
 
 
 def given(**changes: Any) -> dict[str, Any]:
@@ -40,6 +41,8 @@ def given(**changes: Any) -> dict[str, Any]:
         ({"averaging": torch.optim.swa_utils.AveragedModel(nn.Linear(3, 2))}, "cannot be an AveragedModel; say how"),
         ({"averaging": Averaging}, r"cannot be the class Averaging; say how .*Averaging\(decay=0.99\)"),
         ({"averaging": 0.9}, "averaging cannot be a float"),
+        ({"averaging": Averaging(start=2)}, "start is 2, and the last step .* is charged step 2, .* a start below 2"),
+        ({"averaging": Averaging(0.9, start=3), "plan": BUYS}, "the last step .* is charged step 3"),
         ({"public": (ROWS[:5] + 1, KINDS[:5])}, r"public cannot be a tuple; say .*PublicData\(test="),
     ],
 )
@@ -52,18 +55,28 @@ def test_another_kind_of_argument(changes: dict[str, Any], said: str) -> None:
     ("asked", "said"),
     [
         ({"callbacks": lambda told: None}, "callbacks is a single one; give a list"),
+        ({"callbacks": 3}, r"callbacks cannot be an int; give a list: callbacks=\[...\]"),
+        ({"callbacks": [3]}, "a callback has the methods of .*Callback, or is a function; got 3"),
         ({"early": 3}, r"early cannot be an int; give the rule: early=EarlyStopping\(patience=3\)"),
         ({"early": EarlyStopping}, "early cannot be the class EarlyStopping; give the rule"),
+        ({"early": EarlyStopping()}, "looks at 'validation_accuracy'; known here: loss, accuracy"),
+        ({"early": EarlyStopping("holdout_accuracy")}, "holdout_accuracy, which the plan does not buy"),
     ],
 )
 def test_what_a_run_is_asked_is_looked_at_before_its_first_step(
     asked: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
-    training = Training(**given(run=RunOptions(tmp_path / "run", ledger=tmp_path / "all.sqlite", dataset_id="d")))
+    training = Training(**given(run=tmp_path / "run", public=PublicData(test=(ROWS[:5] + 1, torch.arange(5) % 2))))
     with pytest.raises(InputError, match=said):
         training.run(**asked)
-    with contextlib.closing(Ledger(tmp_path / "all.sqlite")) as ledger:
-        assert "reservation" not in [entry.kind for entry in ledger.entries()]
+    assert not (tmp_path / "run").exists()
+    assert training.run(callbacks=iter([lambda told: None])).charged_steps == 2
+
+
+def test_early_stopping_without_public_rows_is_refused_before_the_first_step(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="early stopping needs PublicData"):
+        Training(**given(run=tmp_path / "run")).run(early=EarlyStopping())
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_folder_in_the_place_of_the_run(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import filecmp
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -215,4 +215,9 @@ def recipe_for(path: Path, options: TableFacts, settings: Sequence[str], overrid
     if options.public is not None:
         data["public"] = {}
     rest = {name: value for name, value in overrides.items() if name not in data}
-    return recipe_of(data, "recipe of the table", settings, rest)
+    chosen = data["steps"]
+    recipe = recipe_of(data, "recipe of the table", settings, rest)
+    averaging = recipe.averaging
+    if averaging is None or recipe.steps == chosen or any(setting.startswith("averaging") for setting in settings):
+        return recipe
+    return recipe.model_copy(update={"averaging": replace(averaging, start=recipe.steps // 2)})  # as by default

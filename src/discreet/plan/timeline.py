@@ -82,6 +82,12 @@ def steps_among(plan: FixedPlan, count: int) -> int:
     return found
 
 
+def last_step(plan: FixedPlan) -> int:
+    """How many steps are charged when the last step of training is over; metrics may follow it."""
+    ends = itertools.accumulate(segment.length for segment in order(plan))
+    return max(end for end, segment in zip(ends, order(plan), strict=True) if segment.steps)
+
+
 def next_block(plan: FixedPlan, position: int) -> tuple[Event, ...]:
     """Events of the next block, when `position` steps are charged already; `BudgetExhausted` at the end of the plan.
 

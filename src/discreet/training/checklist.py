@@ -17,6 +17,7 @@ from discreet.clipping.geometry import Geometry
 from discreet.clipping.separation.copies import copied
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.data import Parts, PrivateData, as_private
+from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import RoundedSampler
 from discreet.training.clip_state import Clipping
@@ -82,14 +83,14 @@ def checked(
     public: PublicData,
     geometry: Geometry | None,
     scheduler: LRScheduler | None,
+    averaging: Averaging | None,
     engine: EngineOptions,
 ) -> Checked:
     """Check everything before a run, so that no mistake costs privacy. `rows`: data, units and names, as given.
 
-    Errors are those of `Training`. The checks run on copies of the model; private rows influence nothing but whether
-    there is an error.
+    Errors are those of `Training`. The checks run on copies; private rows decide only if there is an error.
     """
-    check_arguments(plan, model, criterion, optimizer, scheduler)
+    check_arguments(plan, model, criterion, optimizer, scheduler, averaging)
     if plan.search is not None:
         raise InputError("the plan searches for settings, in several runs; give it to Tuning (discreet tune)")
     noise, (given, units, ids) = noise_named(engine.noise), rows

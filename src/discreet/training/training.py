@@ -24,7 +24,7 @@ from discreet.mechanism import Chain
 from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream
-from discreet.training.callbacks.base import Callbacks, telling
+from discreet.training.callbacks.base import Callbacks, as_callbacks, telling
 from discreet.training.callbacks.progress_bar import progress_bar
 from discreet.training.checklist import checked, refuse_changed
 from discreet.training.control.step_size_search import search_of
@@ -106,7 +106,7 @@ class Training:
         how = as_begun(self.team, where, how) if where.resume else how
         how = shardable(self.team, how, plan, model, optimizer, declared, averaging)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
-        given = plan, model, criterion, optimizer, (data, units, ids), declared, geometry, scheduler
+        given = plan, model, criterion, optimizer, (data, units, ids), declared, geometry, scheduler, averaging
         found = agreed(self.team, plan, how, randomness_of(where.stream), partial(checked, *given))
         self.plan, self.data, self.clipping, self.copy = found.plan, found.data, found.clipping, found.copy
         self.preflight, self.engine, self.noise = found.preflight, found.preflight.engine, found.noise
@@ -216,11 +216,13 @@ class Training:
         steps, with a checkpoint, as `Interrupted`.
         """
         epsilon, every = self.plan.guarantee().epsilon, every_so_often(self.plan.charges, evaluate_every)
+        self.watch.check(early, {metric.name for metric in self.plan.metrics})
+        followers = self.team.together("callbacks", lambda: as_callbacks(callbacks))
         with (
             self.session() as session,
             stop_requests() as stop,
             progress_bar(self.plan.charges, epsilon, show=progress if self.team.first else False) as advance,
-            telling(callbacks if self.team.first else (), self.plan, self.watch, self.model) as tell,
+            telling(followers if self.team.first else (), self.plan, self.watch, self.model) as tell,
         ):
 
             def after_step() -> None:
@@ -240,7 +242,7 @@ class Training:
         self, session: Session, after_step: Callable[[], None], every: int, early: EarlyStopping | None
     ) -> None:
         """The loop of `run` over an open session, with an evaluation after every `every` steps."""
-        self.watch.follow(early, {metric.name for metric in self.plan.metrics})
+        self.watch.follow(early)
         while not self.watch.enough and session.ready():
             with session.step() as step:
                 step.add_all(self.criterion)

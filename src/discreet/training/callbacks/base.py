@@ -6,7 +6,7 @@ batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self, cast
 
 from torch import nn
 
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 from discreet.core.guarantee import Guarantee
 from discreet.plan import AdaptivePlan, Plan
 from discreet.training.public.monitor import Watch
@@ -84,15 +84,17 @@ class Called:
         self.function(told)
 
 
-Callbacks = Sequence[Callback | Callable[[Told], object]]
+Callbacks = Iterable[Callback | Callable[[Told], object]]
 """Callbacks, and functions of what is told after a step."""
 
 
-def _as_callbacks(given: Callbacks) -> list[Callback]:
+def as_callbacks(given: Callbacks) -> list[Callback]:
     """Callbacks as they are, and functions as callbacks. `InputError` for what is neither, and for a class."""
     found: list[Callback] = []
     if callable(given) or hasattr(given, "tell"):
         raise InputError("callbacks is a single one; give a list: callbacks=[...]")
+    if not isinstance(given, Iterable):
+        raise InputError(f"callbacks cannot be {kind_of(given)}; give a list: callbacks=[...]")
     for one in given:
         if isinstance(one, type) or not (hasattr(one, "tell") or callable(one)):
             raise InputError(f"a callback has the methods of discreet.training.Callback, or is a function; got {one!r}")
@@ -102,14 +104,13 @@ def _as_callbacks(given: Callbacks) -> list[Callback]:
 
 @contextmanager
 def telling(
-    given: Callbacks, plan: Plan | AdaptivePlan, watch: Watch, model: nn.Module
+    callbacks: Sequence[Callback], plan: Plan | AdaptivePlan, watch: Watch, model: nn.Module
 ) -> Iterator[Callable[[int], None]]:
     """Yields a function to call with the number of charged steps, after each step and at the end.
 
     Metrics that `watch` holds at entry were told in an earlier attempt. Gradients that a callback leaves in `model`, as
     it does when it teaches another model by this one, are dropped.
     """
-    callbacks = _as_callbacks(given)
     with ExitStack() as stack:
         for callback in callbacks:
             stack.enter_context(callback)

@@ -29,7 +29,9 @@ from discreet.clipping.separation import Remembered
 from discreet.core.errors import CANNOT_TAKE, InputError, UnsupportedModel, first_line, kind_of
 from discreet.data import PrivateData
 from discreet.data.private.several_inputs import for_model
+from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
+from discreet.plan.timeline import last_step
 from discreet.training.augmented_views import transformed
 from discreet.training.preflight.random_rows import random_rows
 
@@ -45,9 +47,11 @@ TRIED: Remembered[Findings] = Remembered("tried models")
 """Results of trying models on random rows, used again within one audit."""
 
 
-def check_arguments(plan: object, model: object, criterion: object, optimizer: object, scheduler: object) -> None:
-    """`InputError` for an argument of another kind, for a class in the place of what it makes, and for a scheduler of
-    another optimizer, which would change nothing here."""
+def check_arguments(
+    plan: object, model: object, criterion: object, optimizer: object, scheduler: object, averaging: object
+) -> None:
+    """`InputError` for an argument of another kind, for a class in the place of what it makes, for a scheduler of
+    another optimizer, which would change nothing here, and for an average that begins when the run is over."""
     kinds = {"plan": (plan, Plan | AdaptivePlan), "model": (model, nn.Module), "optimizer": (optimizer, Optimizer)}
     for name, (given, kind) in kinds.items():
         _refuse_class(name, given)
@@ -67,6 +71,8 @@ def check_arguments(plan: object, model: object, criterion: object, optimizer: o
             f"the scheduler is one of another optimizer ({type(scheduled).__name__}), so it would not change the "
             "learning rates of this run; make it of the optimizer that the training is given"
         )
+    if isinstance(plan, Plan | AdaptivePlan) and isinstance(averaging, Averaging):
+        _check_start(averaging, plan)
 
 
 def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData) -> None:
@@ -109,6 +115,15 @@ def admit_evaluated(model: nn.Module, inputs: Tensor) -> None:
         admit_model(model, findings)
     except UnsupportedModel as error:
         raise UnsupportedModel(f"in evaluation mode, {error}") from None
+
+
+def _check_start(averaging: Averaging, plan: Plan | AdaptivePlan) -> None:
+    last = last_step(plan) if isinstance(plan, Plan) else plan.most_steps
+    if averaging.start >= last:
+        raise InputError(
+            f"averaging: start is {averaging.start}, and the last step of the plan is charged step {last}, so nothing "
+            f"would be averaged; take a start below {last}, or leave averaging out"
+        )
 
 
 def _failing(model: nn.Module, error: Exception) -> InputError:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from discreet.core import checks
@@ -80,14 +81,28 @@ class Watch:
         if self._average is not None:
             self._average.update(position)
 
-    def follow(self, early: EarlyStopping | None, names: Collection[str]) -> None:
-        """Set the early-stopping rule of the run, which buys private metrics of these `names`."""
-        check_early(early, names)
+    def check(self, early: EarlyStopping | None, bought: Collection[str]) -> None:
+        """Refuse an early-stopping rule that the run, which buys the private metrics `bought`, cannot follow.
+        To be asked before the run is opened."""
+        self._team.together("the early stopping", lambda: self._check(early, bought))
+
+    def _check(self, early: EarlyStopping | None, bought: Collection[str]) -> None:
+        check_early(early, bought)
         if early is not None and early.keep_best and self._team.sharded:
             raise InputError(
                 'the best model is a second one, which a run with shard="fully" does not keep; leave early stopping '
                 '(patience) out, take keep_best=False, or use "replicate"'
             )
+        if early is None or is_bought(early.metric):
+            return
+        known = self._known()
+        if not known:
+            raise InputError("early stopping needs PublicData (validation or test) to look at, or a bought metric")
+        if early.metric not in known:
+            raise InputError(f"early stopping looks at {early.metric!r}; known here: {', '.join(known)}")
+
+    def follow(self, early: EarlyStopping | None) -> None:
+        """Set the early-stopping rule of the run."""
         self.early = early
 
     def note(self, bought: Bought) -> None:
@@ -130,11 +145,8 @@ class Watch:
         metrics = self._metrics()
         if metrics:
             self.evaluations.append(Evaluation(position, metrics))
-        if self.early is None or is_bought(self.early.metric):
-            return
-        if not metrics:
-            raise InputError("early stopping needs PublicData (validation or test) to look at, or a bought metric")
-        self._keep_if_best()
+        if self.early is not None and not is_bought(self.early.metric):
+            self._keep_if_best()
 
     @property
     def enough(self) -> bool:
@@ -168,6 +180,15 @@ class Watch:
     def _metrics(self) -> dict[str, float]:
         found = {} if self._test is None else self.evaluated(self._test)
         return found | {f"validation_{name}": value for name, value in self.validated().items()}
+
+    def _known(self) -> list[str]:
+        """The names of the public metrics of this run, from one row of each of its sets."""
+        model, criterion, names = self._front.behind(self.published), self._copy.criterion, list[str]()
+        with torch.random.fork_rng():
+            for prefix, rows in (("", self._test), ("validation_", self._validation)):
+                if rows is not None:
+                    names += [prefix + name for name in evaluate(model, criterion, rows[0][:1], rows[1][:1])]
+        return names
 
 
 def every_so_often(steps: int, given: int | None) -> int:

@@ -231,6 +231,7 @@ class Tuning:
             setup = self._setup(settings)
             self._states.append({name: tensor.detach().clone() for name, tensor in setup.model.state_dict().items()})
             training = self._training(search, number, setup, None)
+            training.watch.check(self._early, {metric.name for metric in self.plan.metrics})
             if self._judge is not None:
                 self._judge.check(*copied(setup.model, setup.criterion))
             if number == 0:
