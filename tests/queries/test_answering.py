@@ -174,6 +174,8 @@ def failing(_rows: Any) -> Any:
         (ROWS, [Count], {"multipliers": 1.0}, "not a query"),
         (ROWS, Count(), {"multipliers": 1.0}, "queries must be a list"),
         (ROWS, BOTH, {"multipliers": np.array(1.0)}, "a number or a list"),
+        (ROWS, BOTH, {"multipliers": {1.0, 2.0}}, "a number or a list"),
+        ([[10**400]], BOTH, {"multipliers": 1.0}, "an array of numbers"),
         (ROWS, BOTH, {}, "say how much noise"),
         (ROWS, BOTH, {"multipliers": 1.0, "epsilon": 1.0}, "not both"),
         (ROWS, BOTH, {"multipliers": [1.0]}, "each of the 2 sums, not 1"),

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -203,12 +204,29 @@ def test_what_a_score_says_of_private_rows_when_it_fails_is_not_shown(accounts: 
         return np.zeros(len(rows) or 2)
 
     account = accounts()
-    for score in (lambda rows: failing(rows, ValueError), lambda rows: failing(rows, SystemExit), of_each_row):
+    kinds = ValueError, SystemExit, PrivacyViolation, InputError  # those of the library, too: a score may raise them
+    for score in (*(partial(failing, error=kind) for kind in kinds), of_each_row):
         with pytest.raises(PrivacyViolation, match="failed on the private rows") as refused:
             release([[1234.0], [1.0], [1.0]], [Choice("ab", score, 1.0, 1.0)], account)
         assert "1234" not in str(refused.value)
         assert "3" not in str(refused.value)  # rows
-    assert sum(entry.kind == "reservation" for entry in account.ledger.entries()) == 3
+    assert sum(entry.kind == "reservation" for entry in account.ledger.entries()) == 5
+
+
+@pytest.mark.parametrize(
+    ("score", "said"),
+    [
+        (lambda rows: [rows.max(), 0.0], r"fails on an array without rows, .* \(ValueError: zero-size array"),
+        (lambda rows: ["a", "b"], "without rows, .* could not convert string to float"),
+        (lambda rows: [1j, 0.0], "without rows, .*TypeError"),
+        (lambda rows: None, "score must give one number per candidate"),
+    ],
+)
+def test_a_score_that_fails_without_rows_is_refused_before_the_charge(score: Any, said: str, accounts: Any) -> None:
+    account = accounts()
+    with pytest.raises(InputError, match=said):
+        release([[1234.0]], [Choice("ab", score, 1.0, 1.0)], account)
+    assert account.ledger.verify().entries == 0
 
 
 @pytest.mark.parametrize(
@@ -218,6 +236,10 @@ def test_what_a_score_says_of_private_rows_when_it_fails_is_not_shown(accounts: 
         (lambda: Choice({1, 2}, tally, 1.0, 1.0), "in an order, not a set"),  # type: ignore[arg-type]
         (lambda: Choice({1: 2}, tally, 1.0, 1.0), "in an order, not a dict"),  # type: ignore[arg-type]
         (lambda: Choice(iter("ab"), tally, 1.0, 1.0), "in an order"),  # type: ignore[arg-type]
+        (lambda: Choice(np.zeros(()), tally, 1.0, 1.0), "in an order"),  # type: ignore[arg-type]
+        (lambda: Choice("ab", 3, 1.0, 1.0), "score must be a function of the rows, not an int"),  # type: ignore[arg-type]
+        (lambda: Choice("ab", tally, 1.0, 1.0, one_sided="no"), "one_sided must be True or False"),  # type: ignore[arg-type]
+        (lambda: Choice("ab", tally, 1.0, 1.0, noise=[]), "unknown noise"),  # type: ignore[arg-type]
         (lambda: Choice("ab", tally, 0.0, 1.0), "sensitivity"),
         (lambda: Choice("ab", tally, 1.0, math.inf), "epsilon"),
         (lambda: Choice("ab", tally, 5e-324, 3.0), "at full precision"),  # its noise would be rounded

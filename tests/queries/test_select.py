@@ -1,10 +1,12 @@
 """Searches: the number of trials has its law and stays secret; the winner has the law that is accounted for."""
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 from scipy.special import betainc
 
@@ -180,6 +182,50 @@ def test_bad_searches(accounts: Any) -> None:
         with pytest.raises(InputError, match="may draw more than 10000000 trials"):
             select(response, [0], Gaussian(1.0), law, account)
     assert account.ledger.verify().entries == 0
+
+
+@pytest.mark.parametrize(
+    ("trial", "said"),
+    [
+        (3, "trial must be a function of .candidate, stream., not an int"),
+        (lambda candidate: (1.0, candidate), r"trial must take \(candidate, stream\) .* it takes \(candidate\)"),
+    ],
+)
+def test_a_trial_that_cannot_be_called_is_refused_before_the_charge(trial: Any, said: str, accounts: Any) -> None:
+    account = accounts()
+    with pytest.raises(InputError, match=said):
+        select(trial, [0], Gaussian(4.0), LAWS[0], account)
+    with pytest.raises(InputError, match=r"by an account, .* not by a str"):
+        select(response, [0], Gaussian(4.0), LAWS[0], "ledger.sqlite")  # type: ignore[arg-type]
+    assert account.ledger.verify().entries == 0
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (77.0, r"must return a pair \(score, result\), not a float"),
+        ((77.0, 1, 2), "must return a pair .* not a tuple"),
+        (None, "must return a pair .* not a NoneType"),
+        (("77", 1), "score of a trial must be a number, not a str"),
+        ((77j, 1), "score of a trial must be a number, not a complex"),
+        (([77.0], 1), "score of a trial must be a number, not a list"),
+        ((np.array([77.0]), 1), "score of a trial must be a number, not a ndarray"),
+        ((77 * 10**400, 1), "score of a trial must be a number, not an int"),
+    ],
+)
+def test_a_score_that_is_no_number_ends_the_search_and_is_not_shown(returned: Any, said: str, accounts: Any) -> None:
+    account = accounts()
+    with pytest.raises(InputError, match=f"{said}; the search ended without a result, and stays charged") as refused:
+        select(lambda *_: returned, [0], Gaussian(4.0), LAWS[0], account)
+    assert "77" not in str(refused.value)
+    assert refused.value.__suppress_context__ or refused.value.__context__ is None
+    assert sum(entry.kind == "reservation" for entry in account.ledger.entries()) == 1
+
+
+@pytest.mark.parametrize("score", [1, np.float32(1), np.array(1.0), torch.tensor(1.0), Fraction(1)], ids=repr)
+def test_scores_are_numbers_of_any_kind(score: Any, accounts: Any) -> None:
+    found = select(lambda *_: (score, "kept"), [0], Gaussian(4.0), NegativeBinomialTrials(1, 0.9), accounts())
+    assert (found.score, found.result) == (1.0, "kept")
 
 
 def test_no_law_runs_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,14 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from scipy.stats import binom, chi2
 
 from discreet.accounting.theories.sparse import escape
 from discreet.core.errors import InputError
-from discreet.core.events import SparseHistogram
+from discreet.core.events import Gaussian, SparseHistogram
 from discreet.ledger import Ledger
 from discreet.queries import Account, sparse_histogram
 from discreet.queries.sparse_histogram import frequent
@@ -81,6 +82,38 @@ def test_counts_are_whole_rows_and_noise_and_the_charge_comes_first(accounts: Ac
     assert isinstance(account.ledger, Ledger)
     charged = [entry for entry in account.ledger.entries() if entry.kind == "reservation"]
     assert len(charged) == 2
+
+
+EVENT = SparseHistogram(3.0, 30.0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "event", "said"),
+    [
+        (["secret"], EVENT, "counts must be a dict .*, not a list"),
+        ({"secret": 3, 7: 1}, EVENT, "a value that is an int; make every value text"),
+        ({"secret": 2.5}, EVENT, r"\(a float\) that is not a whole number"),
+        ({"secret": float("nan")}, EVENT, r"\(a float\) that is not a whole number"),
+        ({"secret": True}, EVENT, r"\(a bool\) that is not a whole number"),
+        ({"secret": "77"}, EVENT, r"\(a str\) that is not a whole number"),
+        ({"secret": -77}, EVENT, r"\(an int\) that is not a whole number"),
+        ({"secret": 77 * 2**70}, EVENT, r"\(an int\) that is not a whole number"),
+        ({"secret": 3}, Gaussian(3.0), "must be a SparseHistogram, .* not a Gaussian"),
+        ({"secret": 3}, None, "must be a SparseHistogram"),
+    ],
+)
+def test_other_kinds_are_refused_before_the_charge_and_nothing_of_the_counts_is_said(
+    counts: Any, event: Any, said: str, accounts: Accounts
+) -> None:
+    account = accounts()
+    with pytest.raises(InputError, match=said) as refused:
+        frequent(counts, event, account)
+    assert "secret" not in str(refused.value)
+    assert "7" not in str(refused.value)
+    assert isinstance(account.ledger, Ledger)
+    assert account.ledger.verify().entries == 0
+    with pytest.raises(InputError, match=r"by an account, .* not by a str"):
+        frequent({"a": 1}, EVENT, "ledger.sqlite")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("noise", "escapes", "name"), [(1.0, 2.0, "escapes"), (-1.0, 0.1, "noise_multiplier")])

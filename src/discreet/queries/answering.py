@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from discreet.accounting.account import parse
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.array_types import Array
@@ -23,7 +24,7 @@ from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, Poisson
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
-from discreet.queries.charging import Account, Payment
+from discreet.queries.charging import Account, Payment, check_account
 from discreet.queries.choices import Choice, Quantile
 from discreet.queries.draws import CHOICE_ASSUMPTION
 from discreet.queries.rows import private_rows, usable
@@ -72,7 +73,7 @@ def joint_event(
 ) -> Event:
     """The one event of answering `queries` together on one draw (every row, or a Poisson sample at `rate`)."""
     parts: list[Event] = []
-    queries = _checked(queries)
+    queries, adjacency = _checked(queries), parse(Adjacency, "adjacency", adjacency)
     for query, multiplier in zip(queries, _each(queries, multipliers), strict=True):
         if isinstance(query, Choice | Quantile):
             parts.append(query.event(adjacency))
@@ -107,8 +108,7 @@ def release(
     each query is first tried on an empty array.
     """
     rows, queries = private_rows(data), _checked(queries)
-    if not isinstance(account, Account):
-        raise InputError(f"queries are paid for by an account, Account(ledger, delta), not by {account!r:.80}")
+    check_account(account)
     if multipliers is None:
         multipliers = _within(queries, account, epsilon, rate)
     elif epsilon is not None:
@@ -140,7 +140,7 @@ def _draw(rate: float, size: int, payment: Payment) -> npt.NDArray[np.int64] | s
 def _rehearse(query: Query, none: Array, multiplier: float, account: Account) -> None:
     """Find errors in a query before its charge, on `none`, an array without rows."""
     if isinstance(query, Choice | Quantile):
-        query.scores(none, account.adjacency)
+        query.rehearse(none, account.adjacency)
         return
     for total in query.sums(none, multiplier):
         if not _deviations(total, multiplier) <= LARGEST_SCALE:
@@ -196,6 +196,8 @@ def _each(queries: Sequence[Query], multipliers: Multipliers) -> list[float]:
     """The noise multiplier of each query; NaN for choices, which have none."""
     sums = [i for i, query in enumerate(queries) if not isinstance(query, Choice | Quantile)]
     try:
+        if isinstance(multipliers, Mapping | Set):  # which have no order of the sums
+            raise TypeError
         given = [multipliers] * len(sums) if isinstance(multipliers, float | numbers.Real | str) else list(multipliers)
     except TypeError:
         raise InputError(f"multipliers must be a number or a list of them, got {multipliers!r:.80}") from None

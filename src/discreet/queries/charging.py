@@ -13,7 +13,7 @@ from discreet.accounting.account import Method, guarantee, parse
 from discreet.accounting.answers.calibrate import calibrate_noise
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
-from discreet.core.errors import InputError, NotProved
+from discreet.core.errors import InputError, NotProved, kind_of
 from discreet.core.events import Event
 from discreet.core.events.event_json import to_json
 from discreet.core.guarantee import Guarantee
@@ -25,6 +25,12 @@ from discreet.randomness import NOISE_SAMPLERS, RoundedSampler, Stream, SystemSt
 def system_stream(attempt: int) -> Stream:
     """A stream under a new key that is stored nowhere."""
     return SystemStream.start(new_run_key(), attempt)
+
+
+def check_account(account: object) -> None:
+    """`InputError` for what is no account."""
+    if not isinstance(account, Account):
+        raise InputError(f"queries are paid for by an account, Account(ledger, delta), not by {kind_of(account)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +66,12 @@ class Account:
         object.__setattr__(self, "delta", checks.open_unit("delta", self.delta))
         object.__setattr__(self, "adjacency", parse(Adjacency, "adjacency", self.adjacency))
         object.__setattr__(self, "method", parse(Method, "method", self.method))
-        if self.noise not in NOISE_SAMPLERS:
+        if not isinstance(self.noise, str) or self.noise not in NOISE_SAMPLERS:
             raise InputError(f"unknown noise {self.noise!r}; known: {', '.join(NOISE_SAMPLERS)}")
+        if not callable(self.start):
+            raise InputError(
+                f"start makes the stream of an attempt from its number, and cannot be {kind_of(self.start)}"
+            )
         if not isinstance(self.ledger, Ledger):
             object.__setattr__(self, "ledger", Ledger(self.ledger))
 

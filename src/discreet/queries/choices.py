@@ -24,7 +24,7 @@ import numpy as np
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Query
 from discreet.core.array_types import Array
-from discreet.core.errors import InputError, PrivacyViolation, kind_of
+from discreet.core.errors import DiscreetError, InputError, PrivacyViolation, first_line, kind_of
 from discreet.core.events import BoundedRange, NoisyMax
 from discreet.queries.draws import exponentials, gumbels, laplaces
 from discreet.queries.rows import columns_of
@@ -58,9 +58,13 @@ class Choice:
 
     def __post_init__(self) -> None:
         check_candidates(self.candidates)
+        if not callable(self.score):
+            raise InputError(f"score must be a function of the rows, not {kind_of(self.score)}")
+        if not isinstance(self.one_sided, bool | np.bool_):  # "no" would be true, and halve the noise
+            raise InputError(f"one_sided must be True or False, got {self.one_sided!r:.80}")
         object.__setattr__(self, "sensitivity", checks.positive("sensitivity", self.sensitivity))
         object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
-        if self.noise not in _NOISES:
+        if not isinstance(self.noise, str) or self.noise not in _NOISES:
             raise InputError(f"unknown noise {self.noise!r}; known: {', '.join(_NOISES)}")
         if not _LEAST_SCALE <= self.sensitivity / self.epsilon <= 1 / _LEAST_SCALE:
             raise InputError(
@@ -79,13 +83,26 @@ class Choice:
             raise InputError(f"score must give one number per candidate: {len(self.candidates)}, not {scores.shape}")
         return scores / ((1 if self.one_sided else 2) * self.sensitivity / self.epsilon)
 
+    def rehearse(self, none: Array, adjacency: Adjacency) -> None:
+        """`InputError` if there are no scores of `none`, an array without rows, as a draw may be."""
+        try:
+            self.scores(none, adjacency)
+        except DiscreetError:
+            raise
+        except Exception as error:
+            said = f"{type(error).__name__}: {first_line(error)}"
+            raise InputError(
+                f"the score of a choice fails on an array without rows, as a draw may be ({said}); it must give one "
+                "number per candidate there too. Nothing was charged"
+            ) from error
+
     def choose(self, rows: Array, adjacency: Adjacency, substream: Substream) -> Any:
         """The candidate whose noisy score is largest."""
         try:
             scores = self.scores(rows, adjacency)
-        except (KeyboardInterrupt, GeneratorExit, PrivacyViolation):
-            raise  # what the library itself says holds no numbers of rows
-        except BaseException as error:  # a score may raise whatever it likes
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # a score may raise whatever it likes, an error of the library too
             raise PrivacyViolation(
                 f"the score of a choice failed on the private rows ({type(error).__name__}), whose numbers its words "
                 "may hold; nothing was released for this choice, and it stays charged. Try the score on made-up rows"
@@ -139,6 +156,10 @@ class Quantile:
         scaled: Array = scores * (self.epsilon / width)
         return scaled
 
+    def rehearse(self, none: Array, adjacency: Adjacency) -> None:
+        """`InputError` if there are no scores of `none`, an array without rows."""
+        self.scores(none, adjacency)
+
     def choose(self, rows: Array, adjacency: Adjacency, substream: Substream) -> float:
         """The grid point chosen."""
         return float(self.grid[noisy_argmax(self.scores(rows, adjacency), "gumbel", substream)])
@@ -147,7 +168,7 @@ class Quantile:
 def check_candidates(candidates: object) -> None:
     """`InputError` unless these are public candidates in an order, at least one: a number must name each."""
     listed = hasattr(candidates, "__getitem__") and not isinstance(candidates, Mapping | Set)
-    if not listed or not isinstance(candidates, Sized):
+    if not listed or not isinstance(candidates, Sized) or getattr(candidates, "shape", None) == ():
         raise InputError(f"candidates must be a list, in an order, not {kind_of(candidates)}; give list(...)")
     if len(candidates) < 1:
         raise InputError("candidates must not be empty")

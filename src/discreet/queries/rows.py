@@ -28,7 +28,7 @@ def private_rows(data: npt.ArrayLike) -> Array:
         if np.iscomplexobj(given):
             raise TypeError
         rows = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError("data must be an array of numbers; encode categories as numbers first") from None
     if rows.ndim == 1:
         rows = rows[:, np.newaxis]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -14,12 +15,15 @@ import numpy as np
 from discreet.accounting.theories.sparse import threshold_for
 from discreet.core import checks
 from discreet.core.adjacency import Query
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 from discreet.core.events import SparseHistogram
-from discreet.queries.charging import Account
+from discreet.queries.charging import Account, check_account
 from discreet.queries.sums import counted
 from discreet.randomness import Purpose
 from discreet.randomness.exact import LARGEST_SCALE
+
+_MOST = 2**62
+"""More rows than there can be; as many as 64-bit sums hold."""
 
 
 def sparse_histogram(noise_multiplier: float, escapes: float) -> SparseHistogram:
@@ -33,8 +37,12 @@ def frequent(counts: Mapping[str, int], event: SparseHistogram, account: Account
 
     `counts` maps every value that occurs to its number of rows. A row must count for one value at most, which depends
     on that row alone. Noise is drawn for these values only, sorted by name, after `event` is charged to `account`.
-    `BudgetExhausted` if the budget does not suffice: nothing was charged.
+    `BudgetExhausted` if the budget does not suffice, `InputError` for other kinds of arguments: nothing was charged.
     """
+    check_account(account)
+    if not isinstance(event, SparseHistogram):
+        raise InputError(f"event must be a SparseHistogram, as sparse_histogram(...) makes it, not {kind_of(event)}")
+    _check_counts(counts)
     names = sorted(name for name, count in counts.items() if count)
     total = counted(Query.HISTOGRAM, np.array([counts[name] for name in names], np.int64), event.noise_multiplier)
     scale = math.ceil(event.noise_multiplier * total.contribution * (1 + 2.0**-50))
@@ -46,6 +54,21 @@ def frequent(counts: Mapping[str, int], event: SparseHistogram, account: Account
     least = limit(event, int(total.contribution), scale)
     account.done(payment)
     return {name: int(units) * total.unit for name, units in zip(names, noisy, strict=True) if units > least}
+
+
+def _check_counts(counts: object) -> None:
+    """`InputError` unless these are numbers of rows by text. No value and no number is shown: they are private."""
+    if not isinstance(counts, Mapping):
+        raise InputError(f"counts must be a dict of each value to its number of rows, not {kind_of(counts)}")
+    for name, count in counts.items():
+        if not isinstance(name, str):
+            raise InputError(f"counts has a value that is {kind_of(name)}; make every value text, str(value)")
+        whole = isinstance(count, numbers.Integral) and not isinstance(count, bool)
+        if not whole or not 0 <= count <= _MOST:
+            raise InputError(
+                f"counts has a number of rows ({kind_of(count)}) that is not a whole number from 0 to 2^62; count with "
+                "collections.Counter, say"
+            )
 
 
 def limit(event: SparseHistogram, one: int, scale: int) -> int:

@@ -10,7 +10,7 @@ from torch import nn
 
 from discreet.clipping.separation.copies import copied
 from discreet.core.array_types import Array
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.guarantee import Guarantee
 from discreet.data import as_private, hold_out
 from discreet.plan import Holdout
@@ -65,14 +65,23 @@ def choose_model(
     for _ in one_by_one(looked[0], private, every):
         pass  # rows that cannot be put together are found before the charge
 
+    said: list[PrivacyViolation] = []
+
     def right(rows: Array) -> Array:
         chosen = rows[:, 0].astype(np.int64)
         counts = []
-        for model in looked:
-            counts.append(sum(unit_values("accuracy", 1.0, model, nn.CrossEntropyLoss(), private, chosen)))
+        try:
+            for model in looked:
+                counts.append(sum(unit_values("accuracy", 1.0, model, nn.CrossEntropyLoss(), private, chosen)))
+        except PrivacyViolation as error:
+            said.append(error)
+            raise
         return np.array(counts, dtype=np.float64)
 
     choice = Choice(range(len(models)), right, sensitivity=1.0, epsilon=epsilon, one_sided=True)
-    answers = release(every.astype(np.float64), [choice], account)
+    try:
+        answers = release(every.astype(np.float64), [choice], account)
+    except PrivacyViolation as error:
+        raise said[0] if said else error from None  # of a model that writes: words of the library, not of rows
     index = int(answers[0])
     return ChosenModel(index, models[index], answers.guarantee)
