@@ -17,7 +17,7 @@ from discreet.clipping import ENGINES, Clip, Engine
 from discreet.clipping.engines.long_rows import LongAlone
 from discreet.clipping.separation import Function, Together
 from discreet.clipping.separation.copies import Twin
-from discreet.clipping.separation.recorder import Recorder
+from discreet.clipping.separation.recording.recorder import Recorder
 from discreet.clipping.separation.watched import attempted
 from discreet.training.augmented_views import transformed
 

@@ -15,8 +15,8 @@ from torch.nn.functional import cross_entropy
 from discreet.clipping.losses import each_loss, summed_loss
 from discreet.clipping.separation import Proofs, recorder
 from discreet.clipping.separation.examine import examined, recorded
-from discreet.clipping.separation.program import Op, Program
-from discreet.clipping.separation.recorder import Recorder
+from discreet.clipping.separation.recording.program import Op, Program
+from discreet.clipping.separation.recording.recorder import Recorder
 
 WIDTH = 16
 

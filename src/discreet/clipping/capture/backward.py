@@ -16,7 +16,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.utils.hooks import RemovableHandle
 
 from discreet.clipping.capture.capture import Call
-from discreet.clipping.separation import recorder
+from discreet.clipping.separation.recording import recorder
 from discreet.core.errors import UnsupportedModel
 
 _Node = Any

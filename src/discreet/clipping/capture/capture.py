@@ -21,8 +21,8 @@ from torch.utils.hooks import RemovableHandle
 from discreet.clipping.admission.foreign import refuse_foreign
 from discreet.clipping.capture.owners import Owner, owners_of
 from discreet.clipping.losses import Criterion, summed_loss
-from discreet.clipping.separation import recorder
-from discreet.clipping.separation.spans import Span
+from discreet.clipping.separation.recording import recorder
+from discreet.clipping.separation.recording.spans import Span
 from discreet.core.errors import UnsupportedModel
 
 OTHER_ENGINE = "the engine 'vmap' may run it"

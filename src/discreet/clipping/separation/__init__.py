@@ -1,11 +1,10 @@
 """Do the examples of a batch stay apart in a model? A proof for its program, and checks that the model runs it.
 
-recorder    records the operators of a model while it runs (`passes`, `interception`)
-program     the record as a program, for batches of every size
-spans       modules that run again, and the operators inside
+recording/  the operators of a model while it runs, and the program that they are
 labels      where the examples are in a tensor
 registry    the table of rules for operators, by name; the rules are in `rules/`
 propagate   the proof: labels from operator to operator
+computed_again  whether checkpoints compute again what they computed at first
 examine     programs and proofs from batches of random rows
 copies      copies of the model, through which private rows run
 glance      a quick answer whether modules hold the same objects
@@ -15,12 +14,12 @@ function    functions of rows, such as transforms, checked in the same way
 watched     engines that are checked while they run
 """
 
-from discreet.clipping.separation import recorder
 from discreet.clipping.separation.copies import Twin, Twins, copied
 from discreet.clipping.separation.examine import Mixes, Run, examined, proved, recorded
 from discreet.clipping.separation.function import Function
 from discreet.clipping.separation.known_results import KnownResults, Remembered
 from discreet.clipping.separation.memory import Kept, Memory
+from discreet.clipping.separation.recording import recorder
 from discreet.clipping.separation.watched import Apart, Proofs, Together
 
 __all__ = [

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from discreet.clipping.separation import rules
-from discreet.clipping.separation.program import Ambiguous, Differs, Program, Template
 from discreet.clipping.separation.propagate import Mixes, prove
-from discreet.clipping.separation.recorder import Recorder
+from discreet.clipping.separation.recording.program import Ambiguous, Differs, Program, Template
+from discreet.clipping.separation.recording.recorder import Recorder
 
 FEWEST = 5
 """The rows of the smallest batch that a proof covers: a model may treat a single row differently."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from discreet.clipping.replay import Generators
 from discreet.clipping.seeding import unit_seeds
 from discreet.clipping.separation.examine import Mixes, proved
-from discreet.clipping.separation.recorder import Recorder, forward, returns
+from discreet.clipping.separation.recording.recorder import Recorder, forward, returns
 from discreet.clipping.separation.watched import Proofs
 from discreet.core.errors import first_line
 from discreet.randomness.host_generators import HostGenerators

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from discreet.clipping.separation.computed_again import ComputedAgain
 from discreet.clipping.separation.labels import (
     BATCH,
     EMPTY,
@@ -25,9 +26,9 @@ from discreet.clipping.separation.labels import (
     as_rows,
     sized,
 )
-from discreet.clipping.separation.program import Argument, Op, Ref, Template, described
+from discreet.clipping.separation.recording.program import Argument, Op, Ref, Template, described
+from discreet.clipping.separation.recording.spans import reads_from_outside, refs_in
 from discreet.clipping.separation.registry import RULES, SIZES, Given, Value, entry_by_entry
-from discreet.clipping.separation.spans import reads_from_outside, refs_in
 
 
 class Mixes(Exception):
@@ -43,8 +44,16 @@ def prove(template: Template) -> None:
     if program.fault is not None:
         raise Mixes(program.fault)
     labels = Labels(template)
+    again = ComputedAgain(template, labels.of)
+    if again.fault is not None:
+        raise Mixes(again.fault)
     for number, op in enumerate(program.ops):
-        labels.follow(number, op)
+        if again.differs(number):
+            raise Mixes(
+                f"{described(program, number)} is given something else when a function under torch.utils.checkpoint is "
+                "run again"
+            )
+        labels.follow(number, op, again=number in again.pairs)
     for argument in program.returned:
         if labels.of(argument.ref) not in (BATCH, SHARED, UNIFORM):
             raise Mixes(labels.why("what is returned"))
@@ -83,15 +92,16 @@ class Labels:
         """The reason for a fault in `what`, with the operator at which examples met first."""
         return f"{what} depends on several examples, by {self._mixed}" if self._mixed else f"{what} cannot be followed"
 
-    def follow(self, number: int, op: Op) -> None:
-        """Give labels to the outputs of operator `number`, and to the tensors to which it wrote."""
+    def follow(self, number: int, op: Op, *, again: bool = False) -> None:
+        """Give labels to the outputs of operator `number`, and to the tensors to which it wrote. `again`: a checkpoint
+        computes it again of the same, so that the backward pass gets from it what was followed at first."""
         given = self._given(number, op)
         parts = self._parts(number, given)
         name = described(self._program, number)
         if MIXED in parts and self._mixed is None:
             common = _draws(given) and given.all_shared(*given.tensors)
             self._mixed = f"{name}, which draws numbers that examples have in common" if common else name
-        self._check(given, op, parts, name)
+        self._check(given, parts, name, back=op.back and not again)
         for part, label in enumerate(parts):
             self._labels[Ref("made", number, part)] = label
         self._write(number, op, given, parts, name)
@@ -153,7 +163,7 @@ class Labels:
             return entry_by_entry(given)
         return MIXED
 
-    def _check(self, given: Given, op: Op, parts: list[Label], name: str) -> None:
+    def _check(self, given: Given, parts: list[Label], name: str, *, back: bool) -> None:
         """`Mixes` if numbers of examples reach Python, or mixed numbers the backward pass."""
         tags = given.func.tags
         read: list[Value] = []
@@ -163,7 +173,7 @@ class Labels:
                 read = [one for one in given["indices"] if isinstance(one, Value) and one.mask]
         if any(one.label != SHARED for one in read):
             raise Mixes(self.why(f"what runs depends on the numbers of examples, by {name}: that"))
-        if op.back and not all(label in (SHARED, UNIFORM) or isinstance(label, Rows) for label in parts):
+        if back and not all(label in (SHARED, UNIFORM) or isinstance(label, Rows) for label in parts):
             raise Mixes(f"gradients of examples meet in the backward pass, or cannot be followed, by {name}")
 
     def _write(self, number: int, op: Op, given: Given, parts: list[Label], name: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.clipping.separation.labels import MIXED, SHARED, Label, joined
-from discreet.clipping.separation.program import Op, Ref
+from discreet.clipping.separation.recording.program import Op, Ref
 
 Rule = Callable[["Given"], "Label | list[Label]"]
 """From the arguments of an operator to the label of its outputs: one label for all, or a list with one for each."""

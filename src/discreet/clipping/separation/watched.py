@@ -25,8 +25,8 @@ from discreet.clipping.seeding import SeededAfterwards, unit_seeds
 from discreet.clipping.separation.copies import Twin, Twins
 from discreet.clipping.separation.examine import FEWEST, Run, examined, recorded
 from discreet.clipping.separation.memory import Memory
-from discreet.clipping.separation.program import Op, Program, Template
-from discreet.clipping.separation.recorder import Recorder
+from discreet.clipping.separation.recording.program import Op, Program, Template
+from discreet.clipping.separation.recording.recorder import Recorder
 from discreet.clipping.units import Units
 from discreet.core.errors import PrivacyViolation
 from discreet.randomness.host_generators import HostGenerators

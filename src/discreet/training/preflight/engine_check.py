@@ -27,7 +27,7 @@ from discreet.clipping import (
 from discreet.clipping.engines.long_rows import beyond
 from discreet.clipping.separation import Remembered
 from discreet.clipping.separation.copies import copied
-from discreet.clipping.separation.program import Template
+from discreet.clipping.separation.recording.program import Template
 from discreet.core.errors import CANNOT_TAKE, UnsupportedModel, first_line
 from discreet.data import PrivateData
 from discreet.randomness.host_generators import HostGenerators

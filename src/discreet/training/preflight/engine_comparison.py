@@ -17,7 +17,7 @@ from discreet.clipping import BIT, Clip, Criterion, modes_kept, private_paramete
 from discreet.clipping.engines.engine import reference_sum, unit_gradients
 from discreet.clipping.engines.footprint import Footprint, footprint
 from discreet.clipping.seeding import seed_torch
-from discreet.clipping.separation.program import Template
+from discreet.clipping.separation.recording.program import Template
 from discreet.core.errors import CANNOT_TAKE, UnsupportedModel, first_line
 from discreet.training.preflight.engine_options import EngineOptions
 from discreet.training.preflight.model_check import refuse_mixing_backward, refuse_mixing_inside

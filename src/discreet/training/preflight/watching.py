@@ -18,7 +18,7 @@ from discreet.clipping.separation import Apart, Function, Mixes, Proofs, Togethe
 from discreet.clipping.separation import proved as proved_of
 from discreet.clipping.separation.copies import copied
 from discreet.clipping.separation.memory import holds_part_of
-from discreet.clipping.separation.program import Template
+from discreet.clipping.separation.recording.program import Template
 from discreet.clipping.separation.watched import NOT_OF_A_ROW
 from discreet.core.errors import InputError, UnsupportedModel
 from discreet.data import PrivateData

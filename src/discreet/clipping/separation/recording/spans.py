@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from discreet.clipping.separation.labels import SHARED, Label
-from discreet.clipping.separation.program import Argument, Program, Ref, described, same
+from discreet.clipping.separation.recording.program import Argument, Program, Ref, described, same
 
 
 @dataclass(slots=True, eq=False)

@@ -18,11 +18,11 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from discreet.clipping.named_tensors import named_tensors
-from discreet.clipping.separation.interception import Functions, Operators
 from discreet.clipping.separation.memory import Memory
-from discreet.clipping.separation.passes import Pass, State
-from discreet.clipping.separation.program import Argument, Held, Inside, Op, Program
-from discreet.clipping.separation.spans import Span
+from discreet.clipping.separation.recording.interception import Functions, Operators
+from discreet.clipping.separation.recording.passes import Pass, State
+from discreet.clipping.separation.recording.program import Argument, Held, Inside, Op, Program
+from discreet.clipping.separation.recording.spans import Span
 
 _RETURNED = (Tensor, nn.Parameter, type(None), bool, int, float, str)
 """The types that a recorded model may return, in tuples, lists and dictionaries."""

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from discreet.clipping.separation.recording.checkpoints import Stretch
+
 
 class Ref(NamedTuple):
     """The origin of a tensor.
@@ -91,8 +93,9 @@ class Program:
     """The operators of a pass over `batch` examples.
 
     `kept`: tensors from elsewhere. `items`: numbers that Python read from tensors. `returned`: outputs of the model.
-    `held`: inputs and outputs of modules with parameters. `inside`: modules that run again. `fault`: the first thing
-    that cannot be followed, or None. `seen`: notes on each operator, in an examination.
+    `held`: inputs and outputs of modules with parameters. `inside`: modules that run again. `stretches`: what ran under
+    checkpoints. `fault`: the first thing that cannot be followed, or None. `seen`: notes on each operator, in an
+    examination.
     """
 
     batch: int
@@ -102,6 +105,7 @@ class Program:
     returned: list[Argument] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     inside: list[Inside] = field(default_factory=list)
+    stretches: list[Stretch] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     fault: str | None = None
 
@@ -162,6 +166,10 @@ class Template:
         ops, ends = self.at(ran.batch)
         return ran.fault is None and ran.ops == ops and _ends(ran) == ends and self.one.same_kept(ran.kept)
 
+    def op(self, number: int) -> Op:
+        """Operator `number`, with `Grows` in place of numbers that grow with the batch."""
+        return self._ops[number]
+
     def grows(self, number: int) -> frozenset[str]:
         """The names of the arguments of operator `number` that hold numbers that grow with the batch, shapes apart."""
         op = self._ops[number]
@@ -211,7 +219,8 @@ def _grows(part: Any) -> bool:
 
 
 def _ends(program: Program) -> tuple[Any, ...]:
-    return tuple(program.returned), tuple(program.held)
+    stretches = [(one.checkpoint, one.again, tuple(one.ops)) for one in program.stretches]
+    return tuple(program.returned), tuple(program.held), tuple(stretches)
 
 
 def _evaluated(part: Any, batch: int) -> Any:

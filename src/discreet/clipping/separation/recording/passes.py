@@ -14,8 +14,9 @@ from torch.utils._pytree import tree_leaves
 
 from discreet.clipping.replay import Generators
 from discreet.clipping.separation.memory import same_values
-from discreet.clipping.separation.program import Argument, Op, Program, Ref, Seen
-from discreet.clipping.separation.spans import Span, refs_in
+from discreet.clipping.separation.recording.checkpoints import Checkpoints
+from discreet.clipping.separation.recording.program import Argument, Op, Program, Ref, Seen
+from discreet.clipping.separation.recording.spans import Span, refs_in
 
 _ITEM = torch.ops.aten._local_scalar_dense.default
 _FRESH = torch.ops.aten.lift_fresh.default
@@ -41,6 +42,8 @@ class Pass:
         self.busy = self.back = self.validating = self.hooked = False
         self.modules: list[str] = []
         self.spans: list[Span] = []
+        self._checkpoints = Checkpoints()
+        self.program.stretches = self._checkpoints.stretches
         self._refs: dict[Key, Ref] = {}
         self._kept: list[tuple[Tensor, int]] = []
         held = [*state]
@@ -118,7 +121,7 @@ class Pass:
             self.look_at_generator()
         if (hooks := torch._C._autograd._top_saved_tensors_default_hooks(True)) is not None:
             self.hooked = True
-            if getattr(hooks[0], "__module__", "") != "torch.utils.checkpoint":
+            if not self._checkpoints.note(hooks[0], number):
                 self.fault("changes what is saved for the backward pass (saved_tensors_hooks)")
         returned = self._read(func, args) if func is _ITEM else func(*args, **kwargs)
         if not back and draws:

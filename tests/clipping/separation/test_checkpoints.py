@@ -1,0 +1,134 @@
+"""Functions under `torch.utils.checkpoint` are proved if they compute again what they computed at first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from mixing_modules import CLASSES, FEATURES, Two
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts, set_checkpoint_early_stop
+
+from discreet.clipping import ENGINES, Clip
+from discreet.clipping.separation import Mixes, examined, proved, recorder
+
+CLIP, LOSS = Clip(1.0, 2.0**-30), nn.CrossEntropyLoss()
+
+computed_again: Any = partial(checkpoint, use_reentrant=False)
+
+
+class Between(Two):
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def between(self, h: Tensor) -> Tensor:
+        return self.function(h)
+
+
+def running(function: Callable[[Tensor], Tensor]) -> Callable[[int], None]:
+    """Clipped sums of a model with the function between two layers."""
+    model = Between(function)
+
+    def run(rows: int) -> None:
+        inputs, targets = torch.randn(rows, FEATURES), torch.arange(rows) % CLASSES
+        ENGINES["bookkeeping"].clipped_sum(model, LOSS, inputs, targets, CLIP)
+
+    return run
+
+
+def _laid(h: Tensor, function: Callable[[list[Tensor], Tensor], Tensor]) -> Tensor:
+    """A function of two columns one below the other, which lie row by row when it runs again."""
+    n, z, w, u = len(h), h[:, :1] * 1.0, h[:, 1:2] * 1.0, torch.cat([h[:, 2:3], h[:, 3:4]])
+    held = [torch.cat([z, w])]
+    found = function(held, u)
+    held[0] = torch.stack([z, w], 1).view(2 * n, 1)
+    return torch.cat([found[:n], found[n:], h[:, 2:]], 1)
+
+
+def _stopping_early(held: list[Tensor], u: Tensor) -> Tensor:
+    with set_checkpoint_early_stop(True):
+        found: Tensor = computed_again(lambda u: held[0] * u, u)
+    return found
+
+
+def _swapped(h: Tensor) -> Tensor:
+    """Two functions, each of which computes the second time what the other one did at first."""
+    n, z, w = len(h), h[:, :1] * 1.0, h[:, 1:2] * 1.0
+    one, other = torch.cat([z, w]), torch.stack([z, w], 1).view(2 * n, 1)
+    held = [one, other]
+    y, v = computed_again(lambda: held[0].exp()), computed_again(lambda: held[1].exp())
+    held[:] = [other, one]
+    return torch.cat([y[:n], y[n:], v.view(n, 2), h[:, 4:]], 1)
+
+
+def _longer(h: Tensor) -> Tensor:
+    """An operator more the second time."""
+    calls: list[None] = []
+
+    def function(z: Tensor) -> Tensor:
+        calls.append(None)
+        return torch.tanh(z) + 1 if len(calls) > 1 else torch.tanh(z)
+
+    return computed_again(function, h)  # type: ignore[no-any-return]
+
+
+DIFFER: dict[str, Callable[[Tensor], Tensor]] = {
+    "a factor": lambda h: _laid(h, lambda held, u: computed_again(lambda u: held[0] * u, u)),
+    "what a derivative saves of it": lambda h: _laid(h, lambda held, u: computed_again(lambda: held[0].exp())),
+    "where it is told to stop early": lambda h: _laid(h, _stopping_early),
+    "in a checkpoint of a checkpoint": lambda h: _laid(
+        h, lambda held, u: computed_again(lambda v: computed_again(lambda z: z.exp(), held[0]) * v, u)
+    ),
+    "what another one computed": _swapped,
+    "an operator more": _longer,
+}
+"""Functions that differ the second time, by tensors or operators that torch does not compare."""
+
+
+@pytest.mark.parametrize("name", DIFFER)
+def test_functions_that_compute_something_else_again_are_not_proved(name: str) -> None:
+    """All but the last made rows meet when only what a checkpoint computes was followed, and not beside what it
+    computed at first."""
+    with pytest.raises(Mixes, match=r"torch\.utils\.checkpoint (runs other operators when it )?is run again"):
+        proved(running(DIFFER[name]))
+
+
+SAME: dict[str, Callable[[Tensor], Tensor]] = {
+    "one": lambda h: computed_again(lambda z: torch.tanh(z) * z, h),
+    "one after the other": lambda h: computed_again(torch.tanh, computed_again(torch.sigmoid, h)),
+    "one in another, at its start": lambda h: computed_again(lambda z: computed_again(torch.tanh, z) * z, h),
+    "one in another, at its end": lambda h: computed_again(lambda z: computed_again(torch.tanh, z * z), h),
+    "one in another, in its middle": lambda h: computed_again(lambda z: computed_again(torch.tanh, z * z).exp() + z, h),
+    "with memory that is written to": lambda h: computed_again(lambda z: torch.empty_like(z).fill_(2) * z, h),
+    "with random numbers of each row": lambda h: computed_again(lambda z: F.dropout(torch.tanh(z), 0.3) * z, h),
+    "with statistics that nobody uses": lambda h: computed_again(lambda z: (z.mean(0), torch.tanh(z))[1], h),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_functions_that_compute_the_same_again_are_proved(name: str) -> None:
+    proved(running(SAME[name]))
+
+
+def test_a_checkpoint_that_keeps_some_results_is_not_proved() -> None:
+    """An operator whose result is kept is not called again, so what its derivative gets is not seen."""
+    contexts = partial(create_selective_checkpoint_contexts, [torch.ops.aten.tanh.default])
+    with pytest.raises(Mixes, match="runs other operators"):
+        proved(running(lambda h: computed_again(lambda z: torch.tanh(z) * z.exp(), h, context_fn=contexts)))
+
+
+def test_a_run_matches_only_if_each_checkpoint_computes_the_same_operators() -> None:
+    run = running(SAME["one after the other"])
+    template, look = examined(run), recorder.Recorder()
+    with look.recording():
+        run(9)
+    (ran,) = look.programs
+    assert template.matches(ran)
+    again = [one for one in ran.stretches if one.again]
+    again[0].checkpoint, again[1].checkpoint = again[1].checkpoint, again[0].checkpoint
+    assert not template.matches(ran)
