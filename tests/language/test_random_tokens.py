@@ -111,6 +111,22 @@ def test_a_model_of_ones_own_may_make_them() -> None:
     trained(Knowing())
 
 
+def test_a_model_that_is_tried_on_few_of_its_words_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    trained(Knowing())
+    assert "rows_to_try" not in caplog.text
+    trained(Typed())
+    said = [one.getMessage() for one in caplog.records if "rows_to_try" in one.getMessage()]
+    assert said == [
+        "the checks try the model on whole numbers below 2 only, its smallest table of embeddings (the largest has "
+        "50); give it a method rows_to_try(example, count, generator) that makes random rows"
+    ]
+    model = Typed()
+    model.types = nn.Embedding(7, 8)  # an eighth of 50 is less than 7
+    caplog.clear()
+    trained(model)
+    assert "rows_to_try" not in caplog.text
+
+
 @pytest.mark.parametrize("padding", [-1, 99, None])
 def test_padding_beyond_the_vocabulary_is_not_looked_up(padding: int | None) -> None:
     inner = inner_model("Llama")

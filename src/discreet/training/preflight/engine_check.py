@@ -46,7 +46,7 @@ from discreet.training.preflight.engine_timing import (
 from discreet.training.preflight.float_slack import SIZES, TooMuchRounding, float_slack, unmeasured_reach
 from discreet.training.preflight.losses.loss_check import check_loss
 from discreet.training.preflight.losses.loss_trials import livelier
-from discreet.training.preflight.random_rows import UNITS, Examples, random_rows
+from discreet.training.preflight.random_rows import UNITS, Examples, few_words, random_rows
 from discreet.training.preflight.watching import BATCHED, Pristine, watched
 
 _CANDIDATES = ("bookkeeping", "ghost", "vmap")
@@ -104,6 +104,8 @@ def try_engines(
     pristine = Pristine(*copied(model, criterion), random_rows(model, data, classes, rows))  # as it was before any row
     with _host_generators_left():
         examples = random_rows(model, data, classes, rows)
+    if (remark := few_words(model, examples)) is not None:
+        _log.warning("%s", remark)
     timed = options.physical_batch if options.name == AUTO else None  # rows of the chunks that `auto` takes
     given = EngineOptions(options.name, options.autocast, physical_batch=timed), model, criterion, examples, clips
     rows_of = examples.inputs, examples.targets, None if examples.units is None else examples.units.sizes

@@ -28,6 +28,9 @@ _FAINT, _ROUGH, _DENSITY = 1e-3, 1e-3, 0.05
 _MOST_ROWS = 4
 """The most rows of a random unit, if the plan uses that many."""
 
+_FEW = 8
+"""A table is small if the largest one has at least this many times its words."""
+
 _Make = Callable[[int, Tensor, float, torch.Generator], Tensor]
 """Makes a natural row from its kind, a row of the same shape, the size of its numbers and a generator."""
 
@@ -69,7 +72,6 @@ def random_rows(
     where it has a method for it (`rows_of_model`).
     """
     device = next(iter(private_parameters(model).values())).device
-    tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
     generator = torch.Generator().manual_seed(0)
     several = min(rows_per_unit, _MOST_ROWS)
     units = Units(tuple(1 + i % several for i in range(UNITS))) if several > 1 else None
@@ -89,9 +91,27 @@ def random_rows(
     count, of_model = UNITS if units is None else units.rows, not raw or data.transform is None
     made = rows_of_model(model, inputs, count, generator) if of_model else None
     if made is None:
-        made = like(inputs, min(tables, default=2))
+        made = like(inputs, min(_tables(model), default=2))
         of_model = False
     return Examples(made.to(device), like(targets, classes or 2).to(device), units, of_model)
+
+
+def few_words(model: nn.Module, examples: Examples) -> str | None:
+    """A remark if random rows have far fewer words than the model knows, because of a small table; else None."""
+    tables, numbers = _tables(model), examples.inputs
+    whole = not (numbers.is_floating_point() or numbers.is_complex())
+    if examples.of_model or not whole or not tables or min(tables) * _FEW > max(tables):
+        return None
+    return (
+        f"the checks try the model on whole numbers below {min(tables)} only, its smallest table of embeddings (the "
+        f"largest has {max(tables)}); give it a method rows_to_try(example, count, generator) that makes random rows"
+    )
+
+
+def _tables(model: nn.Module) -> list[int]:
+    """The words that each table of embeddings has."""
+    kinds = nn.Embedding | nn.EmbeddingBag
+    return [module.num_embeddings for module in model.modules() if isinstance(module, kinds)]
 
 
 def rows_of_model(model: nn.Module, example: Tensor, count: int, generator: torch.Generator) -> Tensor | None:
