@@ -68,7 +68,7 @@ def test_everyone_of_all_sites_is_everyone(tmp_path: Path, unit: str, holdout: f
 
     def one(**changes: Any) -> Callable[[Path, dict[str, Any]], Training]:
         named = {number: names[rows] for number, rows in ROWS.items()} if "data" not in changes else names
-        whose = {"ids" if unit == "example" else "units": named}
+        whose = {"units": named} if unit == "user" else {"ids": named} if holdout else {}
         return lambda folder, shared: training(folder, plan=plan, engine="exact", **whose, **changes)
 
     parts, _ = digest_of(one(), tmp_path / "sites", {})

@@ -67,6 +67,18 @@ def test_removing_a_row_moves_no_other(tmp_path: Path, gone: int) -> None:
     assert sides[1] == tuple(side - {lost} for side in sides[0])
 
 
+def test_names_that_nothing_asks_for_are_refused(tmp_path: Path) -> None:
+    """They were ignored without a word: nothing was held out, or by the users."""
+    with pytest.raises(InputError, match=r"ids was given, but the plan holds no rows out; .* holdout=0.2, say"):
+        tiny_training(tmp_path, ids=range(24))
+    metrics = [Metric(noise=5.0, rows="holdout")]
+    plan = tiny_plan(population=8, batch=4, unit="user", rows_per_unit=3, holdout=0.4, metrics=metrics)
+    with pytest.raises(
+        InputError, match="ids was given beside units, but which rows are held out is decided by the user"
+    ):
+        tiny_training(tmp_path, plan=plan, units=[i // 3 for i in range(24)], ids=range(24))
+
+
 def test_a_user_is_on_one_side_with_all_rows(tmp_path: Path) -> None:
     owners = [f"user {i // 3}" for i in range(24)]
     plan = tiny_plan(

@@ -134,7 +134,7 @@ class SearchJob:
             build,
             ready.data,
             units=ready.units,
-            ids=ready.ids,
+            ids=ready.ids if self.plan.holdout is not None or isinstance(self.plan.search, PartsSearch) else None,
             public=PublicData(ready.test, ready.validation, beside),
             run=RunOptions(self._folder, ledger=ledger, dataset_id=dataset_id),
             engine=engine_of(recipe),

@@ -89,7 +89,7 @@ def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Tra
         optimizer,
         ready.data,
         units=ready.units,
-        ids=ready.ids,
+        ids=None if plan.holdout is None else ready.ids,
         public=PublicData(ready.test, ready.validation, public_of(recipe, ready, plan, model)),
         run=replace(run, keep_spent=recipe.keep_spent),
         geometry=recipe.build_geometry(model),

@@ -65,7 +65,7 @@ class Training:
     - `data`: a pair of tensors or arrays, a map-style data set of (input, target) pairs, `Columns` of a frame or a data
       set, `Augmented` data, or `Sites` where no process has all rows. Private.
     - `units`: with a plan for unit="user", the user of each row: a tensor, an array or a list of whole numbers or text.
-    - `ids`: with a plan that holds rows out, an identifier of each row that does not depend on other rows.
+    - `ids`: with a plan that holds single rows out, an identifier of each that does not depend on other rows.
     - `public`: rows declared public: `PublicData`, or `PublicBatches` alone.
     - `run`: the run's folder, or `RunOptions`: resuming, a shared ledger.
     - `engine`: "auto", the fastest of "bookkeeping", "ghost" and "vmap" that works; "exact", slower, whose sums need no

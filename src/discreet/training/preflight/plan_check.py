@@ -133,6 +133,10 @@ def parted(data: PrivateData, units: object, ids: object, plan: Plan | AdaptiveP
     """
     check_units(plan, units)
     if plan.holdout is None:
+        if ids is not None:
+            raise InputError(
+                "ids was given, but the plan holds no rows out; make the plan with holdout=0.2, say, or leave ids out"
+            )
         return Parts(data if units is None else data.grouped(units))
     names = names_of(plan, data, units, ids, "which rows are held out")
     return hold_out(data, names, plan.holdout.holds_out, are_units=units is not None)
@@ -148,6 +152,8 @@ def check_units(plan: Plan | AdaptivePlan, units: object) -> None:
 
 def names_of(plan: Plan | AdaptivePlan, data: PrivateData, units: object, ids: object, what: str) -> object:
     """The identifier that decides each row's part of the data: its user's, or its own."""
+    if units is not None and ids is not None:
+        raise InputError(f"ids was given beside units, but {what} is decided by the user of a row; leave ids out")
     if units is not None:
         return units
     if ids is not None:
