@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,23 @@ def test_several_numbers_in_their_units(capsys: pytest.CaptureFixture[str]) -> N
     assert last["cost: rmse"] == pytest.approx(errors[1], rel=1e-4)
     assert "ward=B: cost: rmse" in last
     assert "ward=B: cost" in Path("patients-private/report.html").read_text()
+
+
+def test_errors_of_days_are_in_days(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = SCHEMA["columns"] | {"left": {"type": "date", "low": "2020-01-01", "high": "2020-12-31"}}
+    arguments = [one for one in write(columns=columns) if one != "--json"]
+    for name in ("patients.csv", "public.csv"):
+        header, *rows = Path(name).read_text().splitlines()
+        dated = [f"{row},2020-{1 + i % 12:02}-{1 + i % 28:02}" for i, row in enumerate(rows)]
+        Path(name).write_text("\n".join([f"{header},left", *dated]) + "\n")
+    assert run([*arguments, "--target", "left", "--test", "public.csv", *FEW]) == 0
+    found = re.search(r"rmse ([\d.]+) days \(the mean for all rows: ([\d.]+) days\)", capsys.readouterr().out)
+    assert found is not None
+    assert 90 < float(found[2]) < 120  # of days spread over a year
+    for page in ("report.html", "README.md"):
+        text = Path("patients-private", page).read_text()
+        assert re.search(r"\brmse\W.{0,40}\d days\b", text), page
+    assert re.search(r"an error of at most <strong>[\d.]+ days<", Path("patients-private/report.html").read_text())
 
 
 def test_people_with_several_rows(capsys: pytest.CaptureFixture[str]) -> None:

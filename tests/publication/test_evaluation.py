@@ -77,6 +77,23 @@ def test_of_numbers_and_of_several_labels() -> None:
     assert shown({"sex=f: accuracy": 0.9}).groups == ()  # an early certificate, which counts no rows
 
 
+def test_errors_of_days_have_a_unit() -> None:
+    """What is left blank is the unit of the column."""
+    found = shown(
+        {"rmse": 2.0, "mae": 1.0, "loss": 0.1, "sex=f: rows": 12.0, "sex=f: rmse": 2.5}, {"discharged": "date"}
+    )
+    assert found.units == {"rmse": " days", "mae": " days", "loss": ""}
+    assert [one.unit for one in found.groups] == [" days"]
+    assert set(shown({"rmse": 2.0}, {"stay": "number"}).units.values()) == {""}
+    several = {"day: rmse": 2.0, "birthday: rmse": 2.0, "sex=f: rows": 12.0, "sex=f: day: baseline rmse": 2.5}
+    kinds = {"day": "date", "birthday": "number"}
+    assert shown(several, kinds).units == {
+        "day: rmse": " days",
+        "birthday: rmse": "",
+        "sex=f: day: baseline rmse": " days",
+    }
+
+
 def balanced(value: float) -> dict[str, float]:
     return {"balanced accuracy": value, "baseline balanced accuracy": 0.5}
 

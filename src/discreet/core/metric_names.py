@@ -34,6 +34,16 @@ def no_better(metrics: Mapping[str, float]) -> bool:
     return bool(errors) and all(error >= baseline for _, error, baseline in errors)
 
 
+def unit_of(metric: str, targets: Mapping[str, str]) -> str:
+    """The unit to write behind the value of a metric: " days" for an error of a target that is a date. `targets`:
+    the kind of each, by name."""
+    kind = metric.rpartition(": ")[2]
+    if kind not in ("rmse", "mae", BASELINE_RMSE):
+        return ""
+    own = [name for name in targets if len(targets) == 1 or f": {metric}".endswith(f": {name}: {kind}")]
+    return " days" if any(targets[name] == "date" for name in own) else ""
+
+
 def amounts_in(metrics: Mapping[str, float]) -> list[tuple[str, float, float]]:
     """For each target of a regression: the prefix of its metrics' names ("", or "stay: " where there are several), its
     root mean squared error, and that of predicting the mean."""

@@ -55,6 +55,7 @@ from discreet.core.metric_names import (
     BASELINE_BALANCED_ACCURACY,
     amounts_in,
     no_better,
+    unit_of,
 )
 from discreet.core.processes import launched, rank
 from discreet.jobs.language.begun_options import Said, is_begun
@@ -262,7 +263,8 @@ def _tell(job: Job, guarantee: Guarantee, trained: Trained, phases: Phases | Non
         typer.echo(f"the run ended after {trained.charged_steps} steps: {trained.ended}", err=True)
     for one in prices.last_of_each(trained.bought):
         typer.echo(f"{one.metric.replace('_', ' ')} {one.value:.4g} +/- {one.deviation:.2g}, bought on private rows")
-    figures = _seen(metrics)
+    table = job.recipe.table
+    figures = _seen(metrics, {} if table is None else {name: table.columns[name].type for name in table.target})
     seen = f", public test {', '.join(figures)}" if figures else ""
     typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{seen}")
     to_terminal(f"read {job.target / 'report.html'}, and check it: discreet verify {job.target}")
@@ -275,8 +277,8 @@ def _tell(job: Job, guarantee: Guarantee, trained: Trained, phases: Phases | Non
         )
 
 
-def _seen(metrics: Mapping[str, float]) -> list[str]:
-    """The public metrics of the result line."""
+def _seen(metrics: Mapping[str, float], targets: Mapping[str, str]) -> list[str]:
+    """The public metrics of the result line. `targets`: the kind of each predicted column."""
     found = [f"accuracy {metrics['accuracy']:.1%}"] if "accuracy" in metrics else []
     if BASELINE_ACCURACY in metrics:
         found = [f"{found[0]} (one answer for all rows: {metrics[BASELINE_ACCURACY]:.1%})"]
@@ -287,7 +289,10 @@ def _seen(metrics: Mapping[str, float]) -> list[str]:
     amounts = amounts_in(metrics)
     if "rmse" in metrics and not amounts:
         found.append(f"rmse {metrics['rmse']:.4f}")
-    return found + [f"{name}rmse {error:.4f} (the mean for all rows: {mean:.4f})" for name, error, mean in amounts]
+    for name, error, mean in amounts:
+        unit = unit_of(f"{name}rmse", targets)
+        found.append(f"{name}rmse {error:.4f}{unit} (the mean for all rows: {mean:.4f}{unit})")
+    return found
 
 
 def _up(epsilon: float) -> str:

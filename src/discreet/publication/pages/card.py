@@ -23,7 +23,7 @@ from discreet.publication.pages.formats import FILTERS, code, markdown
 from discreet.publication.pages.front_matter import front_matter
 from discreet.publication.pages.measured_words import canaries, groups
 from discreet.publication.pages.public_evaluation import shown
-from discreet.publication.pages.purpose import purpose
+from discreet.publication.pages.purpose import purpose, targets_of
 from discreet.publication.pages.reporting import answers, tier
 from discreet.publication.pages.sampling_words import how_drawn
 from discreet.publication.pages.unit_words import words_for
@@ -67,7 +67,7 @@ def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
         model=facts["model"],
         clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
         **_schedule(facts),
-        evaluation=shown(final_metrics(facts)),
+        evaluation=shown(final_metrics(facts), targets_of(spec)),
         about=spec.about or About(),
         earlier=EarlierRun.named(facts.get("warm_start")),
         measured=spec.measured,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from discreet.core.metric_names import GROUP_ROWS, RECALL, ROWS, groups_in, no_better, rows_name
+from discreet.core.metric_names import GROUP_ROWS, RECALL, ROWS, groups_in, no_better, rows_name, unit_of
 
 _95 = 1.959963984540054
 """The 97.5 % quantile of the standard normal law."""
@@ -26,7 +27,7 @@ class Recall:
 @dataclass(frozen=True, slots=True)
 class Group:
     """A subgroup: the number of its public rows, and its accuracy (`measure`) with Wilson's 95 % interval; of numbers
-    the root mean squared error, without one."""
+    the root mean squared error with its `unit`, without one."""
 
     name: str
     rows: int
@@ -34,22 +35,24 @@ class Group:
     value: float
     low: float | None = None
     high: float | None = None
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """`figures` by name; `classes` with their rows, empty if they were not counted. `useless`: the model is no better
-    than one answer for all rows."""
+    """`figures` and their `units` by name; `classes` with their rows, empty if they were not counted. `useless`: the
+    model is no better than one answer for all rows."""
 
     figures: dict[str, float]
+    units: dict[str, str]
     classes: tuple[Recall, ...]
     groups: tuple[Group, ...]
     useless: bool
 
 
-def shown(metrics: Mapping[str, float]) -> Shown:
-    """The parts of an evaluation that pages show."""
-    groups = tuple(one for name in groups_in(metrics) for one in _groups(metrics, name))
+def shown(metrics: Mapping[str, float], targets: Mapping[str, str] = MappingProxyType({})) -> Shown:
+    """The parts of an evaluation that pages show. `targets`: what the model predicts, with the kind of each column."""
+    groups = tuple(one for name in groups_in(metrics) for one in _groups(metrics, name, targets))
     apart = {f"{one.name}: {one.measure}" for one in groups} | {f"{name}{GROUP_ROWS}" for name in groups_in(metrics)}
     figures = {
         name: value for name, value in metrics.items() if name not in apart and not name.startswith((RECALL, ROWS))
@@ -57,7 +60,8 @@ def shown(metrics: Mapping[str, float]) -> Shown:
     names = [name.removeprefix(RECALL) for name in metrics if name.startswith(RECALL)]
     classes = [_recall(metrics, name, names) for name in names]
     known = tuple(one for one in classes if one is not None)
-    return Shown(figures, known if len(known) == len(names) else (), groups, no_better(metrics))
+    units = {name: unit_of(name, targets) for name in figures}
+    return Shown(figures, units, known if len(known) == len(names) else (), groups, no_better(metrics))
 
 
 def wilson(right: int, rows: int) -> tuple[float, float]:
@@ -77,7 +81,7 @@ def _recall(metrics: Mapping[str, float], name: str, names: list[str]) -> Recall
     return Recall(name, tuple(found), right / rows, *wilson(right, rows))
 
 
-def _groups(metrics: Mapping[str, float], name: str) -> Iterator[Group]:
+def _groups(metrics: Mapping[str, float], name: str, targets: Mapping[str, str]) -> Iterator[Group]:
     """A line for a subgroup; of several labels or numbers, one for each."""
     rows = int(metrics[f"{name}{GROUP_ROWS}"])
     for metric, value in metrics.items():
@@ -88,4 +92,4 @@ def _groups(metrics: Mapping[str, float], name: str) -> Iterator[Group]:
         if kind == "accuracy":
             yield Group(": ".join((name, *label)), rows, kind, value, *wilson(round(value * rows), rows))
         elif kind == "rmse":
-            yield Group(": ".join((name, *label)), rows, kind, value)
+            yield Group(": ".join((name, *label)), rows, kind, value, unit=unit_of(metric, targets))

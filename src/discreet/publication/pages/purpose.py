@@ -36,6 +36,13 @@ def purpose(spec: ModelSpec) -> Purpose:
     return Purpose(given or title, target, described)
 
 
+def targets_of(spec: ModelSpec) -> dict[str, str]:
+    """The predicted columns of the model in `spec`, with the type of each."""
+    schema = {} if spec.table is None else spec.table.get("schema")
+    targets, columns = _parts(schema if isinstance(schema, dict) else {})
+    return {name: str(columns.get(name, {}).get("type", "")) for name in targets}
+
+
 def _parts(schema: Mapping[str, Any]) -> tuple[list[str], dict[str, dict[str, Any]]]:
     """Targets and columns of a schema."""
     target, columns = schema.get("target"), schema.get("columns")

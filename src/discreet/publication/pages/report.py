@@ -27,6 +27,7 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import BoundedRange, Event, Gaussian, SparseHistogram, flatten, steps_of, tally
 from discreet.core.events.event_json import from_json, to_json
+from discreet.core.metric_names import unit_of
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
 from discreet.publication.pages.adaptive_course import course
 from discreet.publication.pages.card import (
@@ -47,7 +48,7 @@ from discreet.publication.pages.contents import INSTALL, contents, use_in_python
 from discreet.publication.pages.formats import html_template, percent_up, rounded_up
 from discreet.publication.pages.measured_words import canaries, groups
 from discreet.publication.pages.public_evaluation import shown
-from discreet.publication.pages.purpose import purpose
+from discreet.publication.pages.purpose import purpose, targets_of
 from discreet.publication.pages.reporting import answers, tier
 from discreet.publication.pages.sampling_words import how_drawn, who_took_part
 from discreet.publication.pages.unit_words import ROW, Words, words_for
@@ -90,7 +91,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
         plan=plan,
         claim=claim,
         epsilon=epsilon,
-        evaluation=shown(final_metrics(facts)),
+        evaluation=shown(final_metrics(facts), targets_of(spec)),
         held_out=held_out(facts["plan"]),
         stop_at=None if plan.odometer is None else plan.odometer.most,
         software=software(facts),
@@ -115,6 +116,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
         canaries=canaries(spec.language, float(claim["epsilon"]), float(claim["delta"])),
         purpose=purpose(spec),
         on_public_rows=figures(spec.public_rows),
+        error_unit=unit_of("mae", targets_of(spec)),
         error_bound=None if spec.public_rows is None else spec.public_rows.errors.get("0.9"),
         tradeoff_figure=_tradeoff_chart(risk),
         tier=tier(epsilon),
