@@ -224,8 +224,11 @@ def weighted() -> nn.CrossEntropyLoss:
 @pytest.mark.parametrize("engine", ["exact", "reference"])
 @pytest.mark.parametrize("kind", [Hooked, Written, PutBack, Inference])
 def test_no_row_meets_what_another_left(kind: type[nn.Module], engine: str) -> None:
-    assert moves(kind, engine, 2, long=20) <= 1.01
-    GUARDS.clear()
+    with torch.inference_mode(
+        False
+    ):  # at its end torch is as it was: a guard puts back how it was in the middle of a step
+        assert moves(kind, engine, 2, long=20) <= 1.01
+        GUARDS.clear()
 
 
 def test_no_row_meets_what_another_left_in_the_loss() -> None:

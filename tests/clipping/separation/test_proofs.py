@@ -180,6 +180,13 @@ def test_axes_of_the_rows_themselves_are_not_swapped_in_place() -> None:
         proved(running(Turned(), (FEATURES, 5)))
 
 
+def test_a_single_number_has_axes_to_swap_for_torch() -> None:
+    """Its axes 0 and -1 are none, but torch takes them."""
+    scale = torch.tensor(1.5)
+    for swapped in (lambda: scale.clone().transpose_(0, 0), lambda: scale.transpose(-1, 0), lambda: scale.permute(())):
+        proved(running(Between(lambda h, swapped=swapped: h * swapped())))
+
+
 def test_random_numbers_for_each_row_are_proved_and_those_for_all_of_them_are_not() -> None:
     """What is done again one row at a time draws for each row."""
 

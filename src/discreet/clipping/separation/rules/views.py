@@ -49,7 +49,7 @@ def reordered(given: Given) -> Label:
     if given["dims"] is not None:
         order = [axis % dims for axis in given["dims"]]
     else:
-        one, other = (0, 1) if given["dim0"] is None else (given["dim0"] % dims, given["dim1"] % dims)
+        one, other = (0, 1) if given["dim0"] is None else (given["dim0"], given["dim1"])
         order = list(range(dims))
         if dims > 1:
             order[one], order[other] = order[other], order[one]
