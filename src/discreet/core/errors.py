@@ -37,6 +37,10 @@ CANNOT_TAKE = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError
 """Exceptions of models, losses and transforms on rows that they cannot take."""
 
 
+OTHER_ROWS = (RuntimeError, ValueError, IndexError, TypeError)
+"""Exceptions by which a model or a front end refuses random rows, though it may take rows of the data."""
+
+
 class DiscreetError(Exception):
     """Base class of every exception that the library raises on purpose. `told`: by another process of the run, which
     raises it too."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.core import checks
-from discreet.core.errors import InputError, UnsupportedModel
+from discreet.core.errors import OTHER_ROWS, InputError, UnsupportedModel
 from discreet.core.processes import keep_freed_memory
 
 _TOLERANCE = 1e-3
@@ -109,7 +109,7 @@ def _extremes(front_end: nn.Module, row: Tensor) -> tuple[float, float] | None:
         return None
     try:
         front_end(torch.full_like(row, _BYTE))
-    except (RuntimeError, ValueError, IndexError, TypeError):
+    except OTHER_ROWS:
         return None
     return _BYTE, _BYTE
 

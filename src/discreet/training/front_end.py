@@ -23,7 +23,7 @@ from discreet.clipping import ENGINES, evaluation_mode, training_mode
 from discreet.clipping.separation import Function
 from discreet.clipping.separation.copies import copied
 from discreet.clipping.separation.memory import same_values
-from discreet.core.errors import InputError, UnsupportedModel
+from discreet.core.errors import OTHER_ROWS
 from discreet.data import PrivateData
 from discreet.features.precompute import in_blocks, rows_together
 from discreet.plan import AdaptivePlan, Plan
@@ -38,8 +38,6 @@ _FEW, _MANY = 8, 128
 """The fewest and the most rows that go through a front end together. Trying out n rows costs as much as n^2 rows."""
 
 _PUBLIC_AT_ONCE = 1024
-
-_FAILED = (UnsupportedModel, InputError, RuntimeError, ValueError, IndexError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +116,7 @@ def front_end(options: EngineOptions, copy: PublicCopy, data: PrivateData, plan:
         with torch.random.fork_rng(), torch.no_grad():
             found = FrontEnd(_length(copy, random_rows(model, data, None).inputs), at_once)
             return found if found.count and _may_be_computed_once(found, copy, data, plan) else FrontEnd()
-    except _FAILED:
+    except OTHER_ROWS:  # those of the library, too, which are ValueErrors
         return FrontEnd()
 
 

@@ -26,7 +26,7 @@ from discreet.clipping import (
 )
 from discreet.clipping.admission.example_axes import is_whole
 from discreet.clipping.separation import Remembered
-from discreet.core.errors import CANNOT_TAKE, InputError, UnsupportedModel, first_line, kind_of
+from discreet.core.errors import CANNOT_TAKE, OTHER_ROWS, InputError, UnsupportedModel, first_line, kind_of
 from discreet.data import PrivateData
 from discreet.data.private.several_inputs import for_model
 from discreet.methods import Averaging
@@ -39,9 +39,6 @@ _ORDER = "the order is Training(plan, model, criterion, optimizer, data)"
 
 _TRIED = 4
 """Number of random examples that are tested for influence on each other."""
-
-_OTHER_ROWS = (RuntimeError, ValueError, IndexError, TypeError)
-"""Exceptions by which a model refuses random rows, though it may take rows of the data."""
 
 TRIED: Remembered[Findings] = Remembered("tried models")
 """Results of trying models on random rows, used again within one audit."""
@@ -86,7 +83,7 @@ def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData)
     if private_parameters(model) and can_run:
         try:
             findings = tried(model, random_rows(model, data, None).inputs)
-        except _OTHER_ROWS:
+        except OTHER_ROWS:
             findings = Findings()
         except CANNOT_TAKE as error:
             raise _failing(model, error) from error
@@ -107,7 +104,7 @@ def admit_evaluated(model: nn.Module, inputs: Tensor) -> None:
     try:
         with evaluation_mode(model):
             findings = try_out(model, inputs[:_TRIED], _others(inputs))
-    except _OTHER_ROWS:
+    except OTHER_ROWS:
         return
     except CANNOT_TAKE as error:
         raise _failing(model, error) from error
