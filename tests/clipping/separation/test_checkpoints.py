@@ -4,50 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from mixing_modules import CLASSES, FEATURES, Two
-from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts, set_checkpoint_early_stop
+from checkpointed import below, computed_again, running, two_ways
+from torch import Tensor
+from torch.utils.checkpoint import create_selective_checkpoint_contexts, set_checkpoint_early_stop
 
-from discreet.clipping import ENGINES, Clip
 from discreet.clipping.separation import Mixes, examined, proved, recorder
-
-CLIP, LOSS = Clip(1.0, 2.0**-30), nn.CrossEntropyLoss()
-
-computed_again: Any = partial(checkpoint, use_reentrant=False)
-
-
-class Between(Two):
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def between(self, h: Tensor) -> Tensor:
-        return self.function(h)
-
-
-def running(function: Callable[[Tensor], Tensor]) -> Callable[[int], None]:
-    """Clipped sums of a model with the function between two layers."""
-    model = Between(function)
-
-    def run(rows: int) -> None:
-        inputs, targets = torch.randn(rows, FEATURES), torch.arange(rows) % CLASSES
-        ENGINES["bookkeeping"].clipped_sum(model, LOSS, inputs, targets, CLIP)
-
-    return run
 
 
 def _laid(h: Tensor, function: Callable[[list[Tensor], Tensor], Tensor]) -> Tensor:
     """A function of two columns one below the other, which lie row by row when it runs again."""
-    n, z, w, u = len(h), h[:, :1] * 1.0, h[:, 1:2] * 1.0, torch.cat([h[:, 2:3], h[:, 3:4]])
-    held = [torch.cat([z, w])]
-    found = function(held, u)
-    held[0] = torch.stack([z, w], 1).view(2 * n, 1)
-    return torch.cat([found[:n], found[n:], h[:, 2:]], 1)
+    one, other = two_ways(h)
+    held = [one]
+    found = function(held, torch.cat([h[:, 2:3], h[:, 3:4]]))
+    held[0] = other
+    return below(h, found)
 
 
 def _stopping_early(held: list[Tensor], u: Tensor) -> Tensor:
@@ -58,8 +32,7 @@ def _stopping_early(held: list[Tensor], u: Tensor) -> Tensor:
 
 def _swapped(h: Tensor) -> Tensor:
     """Two functions, each of which computes the second time what the other one did at first."""
-    n, z, w = len(h), h[:, :1] * 1.0, h[:, 1:2] * 1.0
-    one, other = torch.cat([z, w]), torch.stack([z, w], 1).view(2 * n, 1)
+    n, (one, other) = len(h), two_ways(h)
     held = [one, other]
     y, v = computed_again(lambda: held[0].exp()), computed_again(lambda: held[1].exp())
     held[:] = [other, one]

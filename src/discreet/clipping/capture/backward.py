@@ -51,8 +51,9 @@ def visit(loss: Tensor, calls: list[Call], ready: Callable[[list[Call]], None]) 
                 handles.append(node.register_prehook(partial(arrived, node)))
         watch = recorder.backward()
         start = None if watch is recorder.NOTHING else torch.ones_like(loss)  # which must not be recorded
+        outputs = (get_gradient_edge(loss),)  # for tensors, the call itself would be intercepted, and nothing inside
         with watch:
-            found = torch.autograd.grad(loss, edges, start, allow_unused=True) if edges else ()
+            found = torch.autograd.grad(outputs, edges, start, allow_unused=True) if edges else ()
     finally:
         for handle in handles:
             handle.remove()

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from discreet.clipping.separation.labels import Label
-from discreet.clipping.separation.recording.program import Argument, Op, Ref, Template
+from discreet.clipping.separation.recording.program import Argument, Ref, Template
 
 _DETACH = torch.ops.aten.detach.default
 """Checkpoints detach what they save again. The operator has no derivative, and leaves examples where they are."""
@@ -31,33 +31,43 @@ class ComputedAgain:
         self.pairs: dict[int, int] = {}
         self._given: dict[int, Any] = {}
         self.fault: str | None = None
-        first: dict[int, list[int]] = {}
+        first: dict[int, list[tuple[int, Any]]] = {}
         for stretch in template.one.stretches:
-            ops = [number for number in stretch.ops if template.op(number).func is not _DETACH]
+            ran = zip(stretch.ops, stretch.states, strict=True)
+            ops = [(number, state) for number, state in ran if template.op(number).func is not _DETACH]
             at_first = first.setdefault(stretch.checkpoint, [] if stretch.again else ops)
             if not stretch.again:
-                self._given.update(dict.fromkeys(ops))
-            elif [*map(self._func, ops)] != [*map(self._func, at_first)]:
+                self._given.update(dict.fromkeys(number for number, _ in ops))
+                continue
+            self.pairs.update((number, before) for (number, _), (before, _) in zip(ops, at_first, strict=False))
+            if [self._func(number) for number, _ in ops] != [self._func(number) for number, _ in at_first]:
                 self.fault = "a function under torch.utils.checkpoint runs other operators when it is run again"
-            else:
-                self.pairs.update(zip(ops, at_first, strict=True))
+            elif [state for _, state in ops] != [state for _, state in at_first]:
+                self.fault = "a function under torch.utils.checkpoint saves other tensors when it is run again"
 
     def differs(self, number: int) -> bool:
         """Whether operator `number` is computed again, and was given something else at first. To be asked of each in
         turn."""
         if number in self._given:
-            self._given[number] = self._arguments(self._template.op(number))
+            self._given[number] = self._arguments(number)
         at_first = self.pairs.get(number)
-        return at_first is not None and self._given[at_first] != self._arguments(self._template.op(number))
+        return at_first is not None and self._given[at_first] != self._arguments(number)
 
     def _func(self, number: int) -> Any:
         return self._template.op(number).func
 
-    def _arguments(self, op: Op) -> Any:
-        return self._labelled(op.args), self._labelled(op.kwargs)
+    def _arguments(self, number: int) -> Any:
+        """What an operator is given, with labels in place of origins; and how that grows with the batch."""
+        op, grown = self._template.one.ops[number], self._template.op(number)
+        return self._labelled((op.args, op.kwargs)), _without_origins((grown.args, grown.kwargs))
 
     def _labelled(self, part: Any) -> Any:
-        """An argument with the label of each tensor in place of its origin."""
         if type(part) is Argument:
-            return self._label(part.ref), *part[1:]
+            return self._label(part.ref)
         return tuple(map(self._labelled, part)) if type(part) is tuple else part
+
+
+def _without_origins(part: Any) -> Any:
+    if type(part) is Argument:
+        return part[1:]
+    return tuple(map(_without_origins, part)) if type(part) is tuple else part

@@ -7,20 +7,26 @@ derivatives see other tensors than those of the forward pass if its function doe
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
+
+import torch
+from torch.utils import checkpoint as torchs
 
 
 @dataclass(slots=True)
 class Stretch:
     """Operators `ops`, by number, that ran directly under checkpoint number `checkpoint` of a pass, when its function
-    ran at first, or `again`."""
+    ran at first, or `again`. `states`: for each of them how many tensors the checkpoint had been given to save before,
+    and whether gradients were on. With what the operator is given, they say which of these tensors it gives itself."""
 
     checkpoint: int
     again: bool
     ops: list[int] = field(default_factory=list)
+    states: list[tuple[int, bool]] = field(default_factory=list)
 
 
 class Checkpoints:
@@ -28,37 +34,49 @@ class Checkpoints:
 
     def __init__(self) -> None:
         self.stretches: list[Stretch] = []
-        self._of_hook: WeakKeyDictionary[Callable[..., Any], Stretch] = WeakKeyDictionary()
+        self._of_hook: WeakKeyDictionary[Callable[..., Any], tuple[Stretch, Callable[[], int]]] = WeakKeyDictionary()
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._next = itertools.count()
 
-    def note(self, hook: Callable[..., Any], number: int) -> bool:
-        """Note that operator `number` runs under a hook; returns whether it is the hook of a checkpoint."""
-        stretch = self._of_hook.get(hook)
-        if stretch is None:
-            stretch = self._begin(hook)
-            if stretch is None:
-                return False
+    def note(self, hooks: tuple[Any, Any], number: int) -> bool:
+        """Note that operator `number` runs under hooks; returns whether they are those of a checkpoint."""
+        known = self._of_hook.get(hooks[0]) or self._begin(*hooks)
+        if known is None:
+            return False
+        stretch, saved = known
         stretch.ops.append(number)
+        stretch.states.append((saved(), torch.is_grad_enabled()))
         return True
 
-    def _begin(self, hook: Callable[..., Any]) -> Stretch | None:
-        checkpoint, again = _whose(hook)
-        if not isinstance(getattr(checkpoint, "early_stop", None), bool):
+    def _begin(self, pack: Any, unpack: Any) -> tuple[Stretch, Callable[[], int]] | None:
+        again = _is_made_by(torchs._recomputation_hook, pack, unpack)
+        if not again and not _is_made_by(torchs._checkpoint_hook, pack, unpack):
             return None
+        held = inspect.getclosurevars(inspect.unwrap(pack)).nonlocals
+        checkpoint = held["target_frame_ref"]() if again else held["frame"]
         # Its function would end when the last tensor was saved, before the operator that needs it is seen.
         checkpoint.early_stop = False
-        stretch = Stretch(self._numbers.setdefault(checkpoint, len(self._numbers)), again)
+        if checkpoint not in self._numbers:
+            self._numbers[checkpoint] = next(self._next)
+        stretch = Stretch(self._numbers[checkpoint], again)
         self.stretches.append(stretch)
-        self._of_hook[hook] = stretch
-        return stretch
+        self._of_hook[pack] = known = stretch, _counter(ref(checkpoint), held.get("gid"))
+        return known
 
 
-def _whose(hook: Callable[..., Any]) -> tuple[Any, bool]:
-    """The checkpoint that set a hook, and whether it is the hook with which it runs again; None if there is none.
-    Torch has no public name for either: they are variables of the hook."""
-    hook = inspect.unwrap(hook)
-    if getattr(hook, "__module__", "") != "torch.utils.checkpoint":
-        return None, False
-    held = inspect.getclosurevars(hook).nonlocals
-    again = held.get("target_frame_ref")
-    return (again(), True) if again is not None else (held.get("frame"), False)
+def _is_made_by(kind: type, *hooks: Any) -> bool:
+    """Whether hooks are those that a class of torch makes. Torch has no public name for what checkpoints set: hooks are
+    known by their code, and checkpoints are variables of them."""
+    init: Any = kind.__init__  # type: ignore[misc]
+    made = {id(one) for one in init.__code__.co_consts}
+    return all(id(getattr(inspect.unwrap(hook), "__code__", init)) in made for hook in hooks)
+
+
+def _counter(checkpoint: Callable[[], Any], run: Any) -> Callable[[], int]:
+    """How many tensors a checkpoint was given to save until now: at first, or in a later run of its function."""
+
+    def saved() -> int:
+        known = checkpoint()
+        return len(known.weak_holders) if run is None else int(known.recomp_counter[run])
+
+    return saved

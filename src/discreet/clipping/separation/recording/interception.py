@@ -32,6 +32,9 @@ _MAKING = frozenset(
 _HOOKING = frozenset({"register_hook", "register_post_accumulate_grad_hook", "retain_grad", "backward"})
 """Functions through which Python code enters the backward pass."""
 
+_BACKWARD = torch.autograd.graph._engine_run_backward.__code__
+"""The code in which torch runs a backward pass. A function of another kind may have its name."""
+
 _NODES = frozenset({torch.Tensor.grad_fn.__get__, torch.Tensor.data.__set__})  # type: ignore[union-attr, attr-defined]
 """Access to a tensor's node in the graph, which takes hooks, and setting its memory through `.data`."""
 
@@ -115,7 +118,12 @@ def _classes(tensor: Tensor, num_classes: int = -1) -> int:
 
 def _of_torch(frame: Any) -> bool:
     """Whether torch's own code for derivatives called an operator of the backward pass, with no Python code in between
-    the operator and the call of the pass."""
+    the operator and the call of the pass, and none around that: gradients that Python code takes inside are its own."""
     while frame is not None and "_dynamo" in frame.f_code.co_filename:
         frame = frame.f_back
-    return frame is None or frame.f_code.co_name == "_engine_run_backward"
+    if frame is None or frame.f_code is not _BACKWARD:
+        return frame is None
+    while (frame := frame.f_back) is not None:
+        if frame.f_code is _BACKWARD:
+            return False
+    return True

@@ -121,7 +121,7 @@ class Pass:
             self.look_at_generator()
         if (hooks := torch._C._autograd._top_saved_tensors_default_hooks(True)) is not None:
             self.hooked = True
-            if not self._checkpoints.note(hooks[0], number):
+            if not self._checkpoints.note(hooks, number):
                 self.fault("changes what is saved for the backward pass (saved_tensors_hooks)")
         returned = self._read(func, args) if func is _ITEM else func(*args, **kwargs)
         if not back and draws:

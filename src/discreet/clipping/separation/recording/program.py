@@ -219,7 +219,7 @@ def _grows(part: Any) -> bool:
 
 
 def _ends(program: Program) -> tuple[Any, ...]:
-    stretches = [(one.checkpoint, one.again, tuple(one.ops)) for one in program.stretches]
+    stretches = [(one.checkpoint, one.again, tuple(one.ops), tuple(one.states)) for one in program.stretches]
     return tuple(program.returned), tuple(program.held), tuple(stretches)
 
 

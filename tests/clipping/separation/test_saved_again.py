@@ -1,0 +1,130 @@
+"""Functions under `torch.utils.checkpoint` are not proved if what they save the second time, or what is written to it,
+is seen by no operator. All of these made rows meet, or a row add more than the clip norm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from checkpointed import below, by_turns, computed_again, running, two_ways
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from discreet.clipping.separation import Mixes, proved
+
+
+def _gradients_on_elsewhere(h: Tensor) -> Tensor:
+    """Of two operators the other one saves its result the second time."""
+    one, other = two_ways(h)
+
+    def run(on: bool) -> Tensor:
+        with torch.set_grad_enabled(on):
+            found = one.exp()
+        with torch.set_grad_enabled(not on):
+            other.exp()
+        return found
+
+    return below(h, computed_again(by_turns(lambda: run(True), lambda: run(False))))
+
+
+class _Saves(torch.autograd.Function):
+    """An exponential that saves something else."""
+
+    @staticmethod
+    def forward(context: Any, given: Tensor, saved: Tensor) -> Tensor:
+        context.save_for_backward(saved)
+        return given.exp()
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0] * context.saved_tensors[0], None
+
+
+def _function_of_its_own(h: Tensor) -> Tensor:
+    one, other = two_ways(h)
+    apply: Any = _Saves.apply
+    return below(h, computed_again(by_turns(lambda: one.exp(), lambda: apply(one, other.detach()))))
+
+
+def _after_one_that_is_gone(h: Tensor) -> Tensor:
+    """The third checkpoint is not taken for the second one when the first one is gone."""
+    one, other = two_ways(h)
+    held, gone = [other], computed_again(h.exp)
+    second = computed_again(lambda: one.exp())
+    del gone
+    third = computed_again(lambda: held[0].exp()).view(len(h), 2)
+    held[0] = one
+    return torch.cat([below(h, second)[:, :2], third, h[:, 4:]], 1)
+
+
+def _written_as_an_array(h: Tensor) -> Tensor:
+    def later(z: Tensor) -> Tensor:
+        found = z.exp()
+        numbers = found.detach().numpy()
+        numbers[:] = numbers[::-1].copy()
+        return found * z
+
+    found: Tensor = computed_again(by_turns(lambda z: z.exp() * z, later), h)
+    return found
+
+
+def _of_a_gradient(h: Tensor) -> Tensor:
+    """Rows in the opposite order, as a gradient that is taken the second time."""
+    zeros = torch.zeros_like(h).requires_grad_()
+    turned = zeros.flip(0)
+
+    def later(z: Tensor) -> Tensor:
+        return torch.autograd.grad(turned, zeros, z.detach(), retain_graph=True)[0].requires_grad_().exp()
+
+    found: Tensor = computed_again(by_turns(torch.exp, later), h)
+    return found
+
+
+def _named_like_torchs(h: Tensor) -> Tensor:
+    def _engine_run_backward(found: Tensor) -> None:
+        found.detach().copy_(found.flip(0))
+
+    def later(z: Tensor) -> Tensor:
+        found = z.exp()
+        with torch.no_grad():
+            _engine_run_backward(found)
+        return found * 1.0
+
+    found: Tensor = computed_again(by_turns(lambda z: z.exp() * 1.0, later), h)
+    return found
+
+
+def _hooks_like_torchs(h: Tensor) -> Tensor:
+    """Hooks that pass for those of a checkpoint."""
+    one, other = two_ways(h)
+    frame = SimpleNamespace(early_stop=True)
+
+    def pack(_: Tensor) -> Any:
+        return frame.early_stop
+
+    pack.__module__ = "torch.utils.checkpoint"
+    with saved_tensors_hooks(pack, lambda _: other.detach()):
+        found = one.exp()
+    return below(h, found)
+
+
+UNSEEN: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    "gradients are on elsewhere": (_gradients_on_elsewhere, "saves other tensors when it is run again"),
+    "a function with a derivative of its own": (_function_of_its_own, "saves other tensors when it is run again"),
+    "after a checkpoint that is gone": (_after_one_that_is_gone, "is given something else when a function"),
+    "written to as an array": (_written_as_an_array, "not seen"),
+    "of a gradient": (_of_a_gradient, "runs other operators when it is run again"),
+    "a function with the name of torch's": (_named_like_torchs, "runs other operators when it is run again"),
+    "hooks that look like torch's": (_hooks_like_torchs, "changes what is saved"),
+}
+"""Models, and what is said of them."""
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_functions_that_save_something_else_unseen_are_not_proved(name: str) -> None:
+    function, said = UNSEEN[name]
+    with pytest.raises(Mixes, match=said):
+        proved(running(function))
