@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-import yaml
+from table_runs import FEW, SCHEMA, predicted, trained, write
 
 from discreet.cli.app import run
 from discreet.cli.options.table import TableOptions
@@ -21,63 +20,11 @@ from discreet.ledger import Ledger
 from discreet.prediction import load, predict_frame
 from discreet.training import training as training_module
 
-SCHEMA: dict[str, Any] = {
-    "unit": "row",
-    "population": 300,
-    "columns": {
-        "patient": {"type": "ignore"},
-        "age": {"type": "number", "low": 0, "high": 100},
-        "ward": {"type": "category", "categories": ["A", "B", "C"], "weights": {"A": 2}},
-        "smoker": {"type": "boolean"},
-        "ill": {"type": "boolean"},
-        "stay": {"type": "number", "low": 0, "high": 20},
-    },
-}
-FEW = ["--set", "steps=4", "--set", "rate=0.2", "--set", "engine=bookkeeping"]
-
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DISCREET_LEDGER", raising=False)
-
-
-def write(rows: int = 300, **changes: Any) -> list[str]:
-    """patients.csv and public.csv, on which old people are ill; the arguments that train on them."""
-    generator = np.random.Generator(np.random.PCG64(1))
-    for name, count in (("patients", rows), ("public", 200)):
-        age = generator.integers(20, 90, count)
-        lines = [f"p{i // 3},{a},{'ABC'[i % 3]},{i % 2},{int(a > 55)},{a / 10:.1f}" for i, a in enumerate(age)]
-        Path(f"{name}.csv").write_text("\n".join(["patient,age,ward,smoker,ill,stay", *lines]) + "\n")
-    Path("s.yaml").write_text(yaml.safe_dump(SCHEMA | changes))
-    return ["train", "patients.csv", "--schema", "s.yaml", "--epsilon", "8", "--delta", "1e-4", "--json"]
-
-
-def trained(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    assert run(arguments) == 0, capsys.readouterr().err
-    facts: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert run(["verify", facts["folder"]]) == 0
-    capsys.readouterr()
-    return facts
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (["--target", "ill"], "--holdout 20% (with row_id in the schema), on private rows"),
-        (["--target", "ill", "--unit", "patient"], "--holdout 20%, on private rows"),
-        (["--target", "stay"], "nothing measures the model: --test TABLE does, on rows that may be public\n"),
-        (["--target", "ill", "--test", "public.csv"], ""),
-    ],
-)
-def test_where_nothing_measures_the_model_it_says_how(
-    more: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = [one for one in write() if one != "--json"]
-    assert run([*arguments, *more, *FEW]) == 0
-    found = capsys.readouterr().err
-    assert said in found
-    assert ("nothing measures" in found) is bool(said)
 
 
 @pytest.mark.parametrize(
@@ -91,60 +38,9 @@ def test_the_second_half_of_the_steps_is_averaged(more: list[str], start: int) -
     assert recipe.averaging.start == start
 
 
-def test_subgroups_that_nothing_measures_are_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """What --holdout buys is of all rows."""
-    columns = {"id": {"type": "ignore"}, **SCHEMA["columns"]}
-    arguments = [one for one in write(columns=columns, subgroups=["ward", "smoker"], row_id="id") if one != "--json"]
-    for name in ("patients", "public"):
-        header, *rows = Path(f"{name}.csv").read_text().splitlines()
-        lines = [f"id,{header}", *(f"{name}{place},{row}" for place, row in enumerate(rows))]
-        Path(f"{name}.csv").write_text("\n".join(lines) + "\n")
-    said = "the subgroups by ward, smoker are not measured"
-    assert run([*arguments, "--target", "ill", "--holdout", "20%", *FEW]) == 0, capsys.readouterr().err
-    assert said in capsys.readouterr().err
-    assert run([*arguments, "--target", "ill", "--holdout", "20%", "--test", "public.csv", *FEW, "--out", "b"]) == 0
-    assert said not in capsys.readouterr().err
-
-
-def test_the_report_says_what_the_model_is_for_and_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--title", "Illness | <b>", "--note", "For nurses & doctors."]
-    trained([*write(), "--target", "ill", "--test", "public.csv", *FEW, *words], capsys)
-    report, card = (Path("patients-private", name).read_text() for name in ("report.html", "README.md"))
-    for text in ("<h1>Illness | &lt;b&gt;</h1>", "For nurses &amp; doctors.", "number from 0 to 100", "ROC curve"):
-        assert text in report
-    for text in ("What the answers rest on", "Effect of ", "Calibration", "A linear model: of 300 people at epsilon 8"):
-        assert text in report
-    assert "Clip norm 0.4" in report
-    assert "steps on batches" not in report  # they were set
-    assert "# Illness \\| &lt;b&gt;" in card
-    assert "| age | number from 0 to 100 |" in card
-    facts = json.loads(Path("patients-private/model.json").read_text())
-    assert facts["public_rows"]["rows"] == 200
-    assert facts["public_rows"]["positive"] == "true"
-    assert {one["column"] for one in facts["public_rows"]["weights"]} == {"age", "ward", "smoker", "stay"}
-
-
 def test_a_title_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*write(), "--target", "ill", *FEW, "--title", "two\nlines"]) == 2
     assert "--title is one line of at most 2,000 printable characters" in capsys.readouterr().err
-
-
-def test_predicted_numbers_have_intervals_where_public_rows_told_the_errors(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = [*write(), "--target", "stay"]
-    trained([*arguments, *FEW, "--out", "untold"], capsys)
-    assert run(["predict", "untold", "public.csv"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "stay"
-    trained([*arguments, "--test", "public.csv", *FEW, "--out", "told"], capsys)
-    bound = json.loads(Path("told/model.json").read_text())["public_rows"]["errors"]["0.9"]
-    assert run(["predict", "told", "public.csv"]) == 0
-    header, *rows = capsys.readouterr().out.splitlines()
-    assert header == "stay,stay_low,stay_high"
-    found = np.array([[float(one) for one in row.split(",")] for row in rows])
-    assert found[:, 1] == pytest.approx(np.maximum(found[:, 0] - bound, 0), abs=1e-6)
-    assert found[:, 2] == pytest.approx(np.minimum(found[:, 0] + bound, 20), abs=1e-6)
-    true = np.array([float(line.split(",")[-1]) for line in Path("public.csv").read_text().splitlines()[1:]])
-    assert np.mean((found[:, 1] <= true) & (true <= found[:, 2])) >= 0.9
-    assert f"at most <strong>{bound:.4g}</strong>" in Path("told/report.html").read_text()
 
 
 def test_a_boolean_is_predicted_in_the_words_of_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,14 +87,6 @@ def test_from_a_table_to_a_verified_folder(capsys: pytest.CaptureFixture[str]) -
     assert {path.name for path in Path().iterdir()} == names
 
 
-def predicted(capsys: pytest.CaptureFixture[str], head: str = "ill,probability,p(false),p(true)") -> list[str]:
-    """What the published folder says of the public rows."""
-    assert run(["predict", "patients-private", "public.csv"]) == 0, capsys.readouterr().err
-    first, *lines = capsys.readouterr().out.splitlines()
-    assert first == head
-    return lines
-
-
 def test_rows_for_predictions_need_no_target_and_keep_their_places(capsys: pytest.CaptureFixture[str]) -> None:
     columns = SCHEMA["columns"] | {"age": SCHEMA["columns"]["age"] | {"outside": "drop"}}
     trained([*write(columns=columns), "--target", "ill", *FEW], capsys)
@@ -208,75 +96,6 @@ def test_rows_for_predictions_need_no_target_and_keep_their_places(capsys: pytes
     Path("public.csv").write_text("age,ward\n30,A\n")
     assert run(["predict", "patients-private", "public.csv"]) == 2
     assert "smoker" in capsys.readouterr().err
-
-
-SHARES = ("accuracy", "baseline accuracy", "balanced accuracy", "calibration error")
-BINARY = ("auroc", "sensitivity (true)", "specificity (true)")
-WARDS = {f"recall: {a}" for a in "ABC"} | {f"rows: {a} as {b}" for a in "ABC" for b in "ABC"}
-
-
-@pytest.mark.parametrize(
-    ("target", "metrics"),
-    [
-        ("ward", {"loss", "auroc", "baseline balanced accuracy", *SHARES} | WARDS),
-        ("stay", {"loss", "rmse", "mae", "baseline rmse"}),
-        ("stay,age", {"loss"} | {f"{a}: {b}" for a in ("stay", "age") for b in ("rmse", "mae", "baseline rmse")}),
-        ("ill,smoker", {"loss"} | {f"{a}: {b}" for a in ("ill", "smoker") for b in (*SHARES, *BINARY)}),
-    ],
-)
-def test_tasks(target: str, metrics: set[str], capsys: pytest.CaptureFixture[str]) -> None:
-    facts = trained([*write(), "--target", target, "--test", "public.csv", *FEW], capsys)
-    assert set(facts["public_test"]) == metrics
-    heads = {"ward": "ward,probability,p(A),p(B),p(C)", "stay": "stay,stay_low,stay_high", "ill,smoker": "ill,smoker"}
-    heads["stay,age"] = "stay,age"
-    assert len(predicted(capsys, heads[target])) == 200
-
-
-def test_several_numbers_in_their_units(capsys: pytest.CaptureFixture[str]) -> None:
-    """Both are learned (of 20 runs the largest error was 0.18 of that of the mean), and shown by subgroup too."""
-    columns = SCHEMA["columns"] | {"cost": {"type": "number", "low": 0, "high": 1000}}
-    arguments = write(columns=columns, subgroups=["ward"])
-    for name in ("patients.csv", "public.csv"):
-        header, *rows = Path(name).read_text().splitlines()
-        fields = [row.split(",") for row in rows]
-        said = [
-            ",".join([*one[:5], str(2 + 8 * "ABC".index(one[2])), str(900 - 400 * "ABC".index(one[2]))])
-            for one in fields
-        ]
-        Path(name).write_text("\n".join([f"{header},cost", *said]) + "\n")
-    more = ["--target", "stay,cost", "--test", "public.csv", "--set", "engine=bookkeeping"]
-    assert run([*(one for one in arguments if one != "--json"), *more]) == 0, capsys.readouterr().err
-    said_last = capsys.readouterr().out
-    assert "stay: rmse " in said_last
-    assert ", cost: rmse " in said_last
-    assert run(["verify", "patients-private"]) == 0
-    capsys.readouterr()
-    found = np.array([[float(one) for one in line.split(",")] for line in predicted(capsys, "stay,cost")])
-    wards = np.arange(200) % 3
-    truth = np.stack([2 + 8 * wards, 900 - 400 * wards], axis=1)
-    errors = np.sqrt(np.mean((found - truth) ** 2, axis=0))
-    assert (errors < 0.4 * truth.std(axis=0)).all()
-    last = json.loads(Path("patients-private/certificate.json").read_text())["public_evaluations"][-1]
-    assert last["cost: rmse"] == pytest.approx(errors[1], rel=1e-4)
-    assert "ward=B: cost: rmse" in last
-    assert "ward=B: cost" in Path("patients-private/report.html").read_text()
-
-
-def test_errors_of_days_are_in_days(capsys: pytest.CaptureFixture[str]) -> None:
-    columns = SCHEMA["columns"] | {"left": {"type": "date", "low": "2020-01-01", "high": "2020-12-31"}}
-    arguments = [one for one in write(columns=columns) if one != "--json"]
-    for name in ("patients.csv", "public.csv"):
-        header, *rows = Path(name).read_text().splitlines()
-        dated = [f"{row},2020-{1 + i % 12:02}-{1 + i % 28:02}" for i, row in enumerate(rows)]
-        Path(name).write_text("\n".join([f"{header},left", *dated]) + "\n")
-    assert run([*arguments, "--target", "left", "--test", "public.csv", *FEW]) == 0
-    found = re.search(r"rmse ([\d.]+) days \(the mean for all rows: ([\d.]+) days\)", capsys.readouterr().out)
-    assert found is not None
-    assert 90 < float(found[2]) < 120  # of days spread over a year
-    for page in ("report.html", "README.md"):
-        text = Path("patients-private", page).read_text()
-        assert re.search(r"\brmse\W.{0,40}\d days\b", text), page
-    assert re.search(r"an error of at most <strong>[\d.]+ days<", Path("patients-private/report.html").read_text())
 
 
 def test_people_with_several_rows(capsys: pytest.CaptureFixture[str]) -> None:

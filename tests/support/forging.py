@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from discreet.certificate.equal_blocks import written_out
 from discreet.verification import Verification
+from discreet.verification.standalone import verify as reviewer
 
 Facts = dict[str, Any]
 Change = Callable[[Facts], object]
@@ -25,6 +27,12 @@ def facts_of(folder: Path) -> Facts:
     if isinstance(facts.get("ledger"), dict):
         facts["ledger"]["entries"] = [copy.deepcopy(row) for row in written_out(facts["ledger"]["entries"])]
     return facts
+
+
+def told(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
+    """The exit code of the one-file verifier, and what it says of a folder."""
+    code = reviewer.main([str(folder), *options])
+    return code, capsys.readouterr().out
 
 
 def edit(*changes: Change) -> Forge:
