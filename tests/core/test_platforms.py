@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -23,9 +24,9 @@ BINARY = os.O_CLOEXEC
 
 
 @pytest.fixture
-def windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def windows(tmp_path: Path) -> Iterator[list[int]]:
     """Windows: no mode but read-only, no flag for links or pipes, files in text mode unless asked, no open folders, and
-    no file is removed that is open. Returns the flags of files that are opened."""
+    no file is removed that is open. The flags of files that are opened."""
     flags: list[int] = []
     really, unlink = os.open, Path.unlink
 
@@ -41,14 +42,15 @@ def windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
                 raise PermissionError(13, "The process cannot access the file because it is being used")
         unlink(path, missing_ok=missing_ok)
 
-    monkeypatch.setattr(disk, "WINDOWS", True)
-    monkeypatch.setattr(os, "open", opening)
-    monkeypatch.setattr(Path, "unlink", removing)
-    monkeypatch.setattr(os, "O_BINARY", BINARY, raising=False)
-    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_DIRECTORY"):
-        monkeypatch.delattr(os, name)
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    return flags
+    with pytest.MonkeyPatch.context() as patch:  # undone before `tmp_path` is removed
+        patch.setattr(disk, "WINDOWS", True)
+        patch.setattr(os, "open", opening)
+        patch.setattr(Path, "unlink", removing)
+        patch.setattr(os, "O_BINARY", BINARY, raising=False)
+        for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_DIRECTORY"):
+            patch.delattr(os, name)
+        patch.setitem(sys.modules, "fcntl", None)
+        yield flags
 
 
 def test_a_key_lives_and_dies_on_windows(windows: list[int], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 
@@ -235,6 +236,11 @@ def test_a_filter_that_another_replaced_counts_no_more(tmp_path: Path, monkeypat
         one.close()
 
 
+def _copy(path: Path, other: Path) -> None:
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(other)) as target:
+        source.backup(target)
+
+
 def test_a_copy_in_the_place_of_the_ledger_is_read_from_its_beginning(tmp_path: Path) -> None:
     """What was read of the ledger that was there before counts no more: neither sums nor positions."""
     path = tmp_path / "ledger.sqlite"
@@ -242,12 +248,10 @@ def test_a_copy_in_the_place_of_the_ledger_is_read_from_its_beginning(tmp_path: 
     ledger.set_budget("patients", Budget(10.0, 1e-3))
     ledger.open_run(PLAN, guarantee(0.4, 1e-9), "patients")
     copied = tmp_path / "copy.sqlite"
-    with sqlite3.connect(path) as source, sqlite3.connect(copied) as target:
-        source.backup(target)
+    _copy(path, copied)
     for _ in range(9):
         ledger.open_run(PLAN, guarantee(0.01, 1e-9), "patients")
-    with sqlite3.connect(copied) as source, sqlite3.connect(path) as target:
-        source.backup(target)
+    _copy(copied, path)
     other = Ledger(path)
     for _ in range(8):
         other.open_run(PLAN, guarantee(1.05, 1e-9), "patients")

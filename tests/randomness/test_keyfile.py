@@ -46,8 +46,9 @@ def test_the_file_is_created_with_its_mode(path: Path, monkeypatch: pytest.Monke
         calls.append((flags, mode))
         return system_open(target, flags, mode)
 
-    monkeypatch.setattr(os, "open", spy)
-    save_key(path, new_run_key())
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", spy)
+        save_key(path, new_run_key())
     flags, mode = calls[0]
     assert flags & os.O_CREAT
     assert flags & os.O_EXCL

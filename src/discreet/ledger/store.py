@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -46,6 +47,7 @@ class Store:
         self.where = str(where) if "://" in str(where) else str(Path(where).absolute())
         self._process = os.getpid()
         self._engine = _engine(self.where)
+        weakref.finalize(self, _let_go, self._engine, self._process).atexit = False
         self._postgres = self._engine.dialect.name == "postgresql"
         try:
             self._prepare(create)
@@ -273,6 +275,13 @@ def figures(
     """Aggregates over the entries that meet all conditions; 0 over none."""
     row = connection.execute(select(*aggregates).select_from(entries).where(*where)).one()
     return tuple(int(value or 0) for value in row)
+
+
+def _let_go(engine: Engine, process: int) -> None:
+    """Release the connections of a ledger that nobody closed, in the process that opened them: another one that was
+    forked would end those of PostgreSQL here."""
+    if os.getpid() == process:
+        engine.dispose()
 
 
 def _engine(where: str) -> Engine:
