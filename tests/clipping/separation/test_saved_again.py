@@ -111,6 +111,33 @@ def _hooks_like_torchs(h: Tensor) -> Tensor:
     return below(h, found)
 
 
+def _written_over(h: Tensor) -> Tensor:
+    """Zeros by which one column is multiplied, and over which the columns are then written row by row."""
+    one, other = two_ways(h)
+
+    def run(column: Tensor) -> Tensor:
+        factor = torch.zeros_like(column)
+        found = column * factor
+        factor.copy_(other.detach())
+        return found.exp()
+
+    return below(h, computed_again(run, one))
+
+
+def _layers_own_input(h: Tensor) -> Tensor:
+    """What the last layer was given is multiplied once its norms are measured."""
+    held: list[Tensor] = []
+
+    def run(z: Tensor, written: Tensor) -> Tensor:
+        written.data.mul_(1000.0)
+        return z.exp()
+
+    first, later = (lambda z: run(z, z.detach() * 1.0)), (lambda z: run(z, (z.detach() * 1.0, held[0])[1]))
+    found: Tensor = computed_again(by_turns(first, later), h)
+    held.append(found.detach())
+    return found
+
+
 UNSEEN: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "gradients are on elsewhere": (_gradients_on_elsewhere, "saves other tensors when it is run again"),
     "a function with a derivative of its own": (_function_of_its_own, "saves other tensors when it is run again"),
@@ -119,6 +146,8 @@ UNSEEN: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "of a gradient": (_of_a_gradient, "runs other operators when it is run again"),
     "a function with the name of torch's": (_named_like_torchs, "runs other operators when it is run again"),
     "hooks that look like torch's": (_hooks_like_torchs, "changes what is saved"),
+    "written over": (_written_over, "writes over what a function under torch.utils.checkpoint saved"),
+    "what a layer was given": (_layers_own_input, "writes in the backward pass to a tensor from before it"),
 }
 """Models, and what is said of them."""
 

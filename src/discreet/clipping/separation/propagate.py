@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from discreet.clipping.separation.computed_again import ComputedAgain
+from discreet.clipping.separation.computed_again import ComputedAgain, SavedAgain
 from discreet.clipping.separation.labels import (
     BATCH,
     EMPTY,
@@ -76,6 +76,7 @@ class Labels:
         self._labels: dict[Ref, Label] = {}
         self._aliases: dict[Ref, tuple[int, Ref, bool]] = {}
         self._mixed: str | None = None
+        self._saved = SavedAgain(self._program, lambda ref: self._root(ref)[0], self.of)
 
     def of(self, ref: Ref) -> Label:
         """The label of a tensor. A gradient has its examples where its tensor has them, found by its shape."""
@@ -105,6 +106,7 @@ class Labels:
         for part, label in enumerate(parts):
             self._labels[Ref("made", number, part)] = label
         self._write(number, op, given, parts, name)
+        self._saved.note(number, op)
 
     def _parts(self, number: int, given: Given) -> list[Label]:
         """The labels of all outputs of operator `number`."""
@@ -189,10 +191,12 @@ class Labels:
                 if isinstance(one, Value):
                     if one is value and part < len(given.shapes) and tuple(one.shape) != tuple(given.shapes[part]):
                         raise Mixes(f"{name} writes to a tensor of another shape")
-                    label = parts[min(part, len(parts) - 1)]
-                    self._labels[Ref("made", number, -1 - part)] = label
-                    self._aliases[Ref("made", number, -1 - part)] = number, one.ref, False
-                    self._written(one, label, name)
+                    label, written = parts[min(part, len(parts) - 1)], Ref("made", number, -1 - part)
+                    with self._saved.kept(op, one.ref) as reason:
+                        self._labels[written], self._aliases[written] = label, (number, one.ref, False)
+                        self._written(one, label, name)
+                    if reason:
+                        raise Mixes(f"{name} writes {reason[0]}")
         for part, base in enumerate(self._program.seen[number].shares):
             if base is not None:
                 self._aliases[Ref("made", number, part)] = number, base, not places
@@ -294,12 +298,6 @@ def _places(shape: tuple[int, ...], batch: int) -> list[Rows]:
         for inner in range(1, shape[axis] // batch + 1)
         if shape[axis] // batch % inner == 0
     ]
-
-
-def _arguments(values: Any) -> list[Argument]:
-    if isinstance(values, Argument):
-        return [values]
-    return [found for one in values for found in _arguments(one)] if isinstance(values, tuple) else []
 
 
 def _held(ref: Ref) -> str:
