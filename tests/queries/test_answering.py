@@ -176,6 +176,8 @@ def failing(_rows: Any) -> Any:
         (ROWS, BOTH, {"multipliers": np.array(1.0)}, "a number or a list"),
         (ROWS, BOTH, {"multipliers": {1.0, 2.0}}, "a number or a list"),
         ([[10**400]], BOTH, {"multipliers": 1.0}, "an array of numbers"),
+        (np.array(["2024-01-01", "NaT"], "datetime64[D]"), BOTH, {"multipliers": 1.0}, "an array of numbers"),
+        (np.ma.masked_values([1.0, 9.0], 9.0), BOTH, {"multipliers": 1.0}, "data has masked values"),
         (ROWS, BOTH, {}, "say how much noise"),
         (ROWS, BOTH, {"multipliers": 1.0, "epsilon": 1.0}, "not both"),
         (ROWS, BOTH, {"multipliers": [1.0]}, "each of the 2 sums, not 1"),

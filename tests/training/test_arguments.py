@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -77,6 +78,14 @@ def test_early_stopping_without_public_rows_is_refused_before_the_first_step(tmp
     with pytest.raises(InputError, match="early stopping needs PublicData"):
         Training(**given(run=tmp_path / "run")).run(early=EarlyStopping())
     assert not (tmp_path / "run").exists()
+
+
+def test_masked_values_are_not_taken_for_the_numbers_below_the_mask() -> None:
+    hidden = np.ma.masked_greater(ROWS.numpy(), 2.0)
+    assert hidden.mask.any()
+    with pytest.raises(InputError, match="inputs has masked values, which are no numbers"):
+        Training(**given(data=(hidden, KINDS.numpy())))
+    Training(**given(data=(np.ma.masked_greater(ROWS.numpy(), 9.0), KINDS.numpy())))
 
 
 def test_the_folder_in_the_place_of_the_run(tmp_path: Path) -> None:

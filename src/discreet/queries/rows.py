@@ -23,9 +23,13 @@ GRAM_BITS = 21
 
 def private_rows(data: npt.ArrayLike) -> Array:
     """`data` as float64 of shape (rows, columns); a vector is one column. `InputError` if that is impossible."""
+    if np.ma.is_masked(data):
+        raise InputError(
+            "data has masked values, which are no numbers; fill them, with NaN say: such rows do not count"
+        )
     try:
-        given = np.asarray(data)
-        if np.iscomplexobj(given):
+        given = np.asarray(data.detach() if hasattr(data, "detach") else data)
+        if given.dtype.kind in "cmM":  # complex numbers, and times, which count in a unit of their own from 1970
             raise TypeError
         rows = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

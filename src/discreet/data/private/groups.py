@@ -53,12 +53,12 @@ def group(identifiers: object, rows: int) -> Groups:
 
 def identifiers_of(identifiers: object, rows: int, name: str = "units") -> list[int | str]:
     """The identifiers of `rows` rows, given as `name`, as Python values; errors as in `group`."""
-    values = _values(identifiers)
+    values = _values(identifiers, name)
     if len(values) != rows:
         which = "fewer" if len(values) < rows else "more"  # how many rows there are is private
         raise InputError(f"{name} has {which} identifiers than the data has rows; give one for each row")
     if len({type(value) for value in values}) > 1:
-        raise InputError("units mixes whole numbers and text, so that 7 and '7' would be two persons; use one of them")
+        raise InputError(f"{name} mixes whole numbers and text, so that 7 and '7' would be two; use one of them")
     return values
 
 
@@ -68,38 +68,38 @@ def is_missing(value: object) -> bool:
     return not same if isinstance(same, bool | np.bool_) else type(same).__name__ == "NAType"
 
 
-def _values(identifiers: object) -> list[int | str]:
+def _values(identifiers: object, name: str) -> list[int | str]:
     if isinstance(identifiers, Tensor):
         identifiers = identifiers.detach().cpu().numpy()
     table = hasattr(identifiers, "columns") or hasattr(identifiers, "column_names")
     if table or isinstance(identifiers, str | Mapping) or not isinstance(identifiers, Iterable):
         way = "; give one of its columns" if table or isinstance(identifiers, Mapping) else ""
-        raise InputError(f"units must be one identifier for each row, got {type(identifiers).__name__}{way}")
+        raise InputError(f"{name} must be one identifier for each row, got {type(identifiers).__name__}{way}")
     values: Iterable[object] = identifiers
     if isinstance(identifiers, np.ndarray):
         if identifiers.ndim != 1:
-            raise InputError(f"units must be one identifier for each row, got an array of {identifiers.ndim} axes")
+            raise InputError(f"{name} must be one identifier for each row, got an array of {identifiers.ndim} axes")
         values = identifiers.tolist()
         if identifiers.dtype.kind in "iuU" and not np.ma.is_masked(identifiers):
             return cast("list[int | str]", values)
     elif hasattr(identifiers, "to_pylist"):  # of Arrow
         values = identifiers.to_pylist()
-    return [_identifier(value, row) for row, value in enumerate(values)]
+    return [_identifier(value, row, name) for row, value in enumerate(values)]
 
 
-def _identifier(value: object, row: int) -> int | str:
+def _identifier(value: object, row: int, name: str) -> int | str:
     """The identifier as a Python value; two are equal exactly if the identifiers are."""
     if isinstance(value, np.generic):
         value = value.item()
     if is_missing(value):
         raise InputError(
-            f"row {row} of the data, counted from 0, has no identifier; say whose it is, or remove the row"
+            f"row {row} of the data, counted from 0, has no identifier in {name}; give it one, or remove the row"
         )
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, int | str) and not isinstance(value, bool):
         return value
     raise InputError(
-        f"the identifier of row {row}, counted from 0, is {kind_of(value)}; units must be whole numbers or "
-        "text, which are equal exactly where the person is the same"
+        f"the identifier of row {row}, counted from 0, is {kind_of(value)}; {name} must be whole numbers or "
+        f"text, which are equal exactly where the {'person' if name == 'units' else 'row'} is the same"
     )

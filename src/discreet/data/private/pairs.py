@@ -79,6 +79,10 @@ def as_array(values: Any, what: str) -> np.ndarray:
         return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
     if isinstance(values, list) and any(isinstance(one, Tensor) for one in values):
         values = [as_array(one, what) for one in values]
+    if np.ma.is_masked(values):
+        raise InputError(
+            f"{what} has masked values, which are no numbers; fill them with a public value, or leave them out"
+        )
     try:
         found = np.asarray(values)
     except ValueError:

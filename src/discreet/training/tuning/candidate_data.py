@@ -33,11 +33,10 @@ def seen_by(plan: Plan, data: object, units: object, ids: object) -> tuple[list[
     *training, last = in_parts(private, names, search.part_of, search.parts)
     users, most = plan.unit is Unit.USER, plan.sampling.sizes(plan.population)[1]
     for number, part in enumerate(training, start=1):
-        units_here = len(set(part.names)) if users else len(part.names)
-        if units_here > most:
+        if len(set(part.names) if users else part.names) > most:  # how many they are is private
             raise InputError(
-                f"part {number} of {search.parts} has {units_here} units, more than the {most} that the declared "
-                "population of a part allows; declare one that is large enough, or take fewer candidates"
+                f"part {number} of {search.parts} has more units than the {most} that the declared population of a "
+                "part allows; declare one that is large enough, or take fewer candidates"
             )
     judge = Judge(search, last, plan.unit)
     return [Seen(part.data, part.names if users else None) for part in training], judge
