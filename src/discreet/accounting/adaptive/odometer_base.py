@@ -1,0 +1,38 @@
+"""The common parts of odometers: how costs are counted, and the root that a reading is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from discreet.accounting.account import parse
+from discreet.core import checks
+from discreet.core.adjacency import Adjacency, Unit
+
+QUANTUM = 2.0**-44
+"""Costs are counted in multiples of this."""
+
+FULL = 2.0**53 * QUANTUM
+"""A sum that reaches this (512) stays there and reads as infinite: larger sums would round, and protect nobody."""
+
+OUTWARD = 1 + 1e-12
+"""Readings are rounded up by this factor."""
+
+
+def check_common(odometer: Any) -> None:
+    """Check what all odometers have, and replace it by values of their types; for `__post_init__`."""
+    object.__setattr__(odometer, "delta", checks.open_unit("delta", odometer.delta))
+    object.__setattr__(odometer, "adjacency", parse(Adjacency, "adjacency", odometer.adjacency))
+    object.__setattr__(odometer, "unit", parse(Unit, "unit", odometer.unit))
+
+
+def least(reached: Callable[[float], bool], high: float, low: float = 0.0) -> float:
+    """The least loss, rounded up, from which on `reached` holds; `high` is doubled until it does."""
+    if reached(low):
+        return low
+    while not reached(high):
+        high = 2 * high + 1e-9
+    while high - low > 1e-12 * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
