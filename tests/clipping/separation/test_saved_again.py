@@ -1,5 +1,8 @@
-"""Functions under `torch.utils.checkpoint` are not proved if what they save the second time, or what is written to it,
-is seen by no operator. All of these made rows meet, or a row add more than the clip norm."""
+"""Models are not proved if what derivatives get is seen by no operator: what functions under `torch.utils.checkpoint`
+save the second time, what is written to it, what modes and operators of their own do.
+
+All of these made rows meet, or a row add more than the clip norm.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from checkpointed import below, by_turns, computed_again, running, two_ways
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from discreet.clipping.separation import Mixes, proved
 
@@ -138,6 +143,66 @@ def _layers_own_input(h: Tensor) -> Tensor:
     return found
 
 
+def _seeded_by_a_row(h: Tensor) -> Tensor:
+    """Dropout whose generator is set to numbers of the first row the second time."""
+
+    def run(z: Tensor, seeded: bool) -> Tensor:
+        number = (z.detach()[:1, :1] * 1000).int().view(torch.uint8).flatten()[:2]
+        state = torch.cat([_STATE[:24], number, _STATE[26:]])
+        if seeded:
+            torch.set_rng_state(state)
+        return F.dropout(torch.tanh(z), 0.5) * z
+
+    found: Tensor = computed_again(by_turns(lambda z: run(z, False), lambda z: run(z, True)), h)
+    return found
+
+
+_STATE = torch.get_rng_state()
+
+
+def _written_by_data(h: Tensor) -> Tensor:
+    """As `_written_over`, without a checkpoint."""
+    one, other = two_ways(h)
+    factor = torch.zeros_like(one)
+    found = one * factor
+    factor.data.copy_(other.detach())
+    return below(h, found)
+
+
+class _Replacing(TorchDispatchMode):
+    """Returns a tensor of its own in the place of each exponential."""
+
+    def __init__(self, result: Tensor) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.result = result
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        return self.result if func is torch.ops.aten.exp.default else found
+
+
+def _replaced(h: Tensor) -> Tensor:
+    one, other = two_ways(h)
+    with _Replacing(other.detach()):
+        found = one.exp()
+    return torch.cat([found.view(len(h), 2), h[:, 2:]], 1)
+
+
+_turned: list[Tensor] = []
+
+
+@torch.library.custom_op("discreet_tests::turn", mutates_args=())
+def _turn(given: Tensor) -> Tensor:
+    _turned[0].copy_(_turned[0].flip(0))
+    return given.clone()
+
+
+def _operator_of_its_own(h: Tensor) -> Tensor:
+    _turned[:] = [h.detach() * 1.0]
+    _turn(torch.zeros(1))
+    return h + _turned.pop()
+
+
 UNSEEN: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "gradients are on elsewhere": (_gradients_on_elsewhere, "saves other tensors when it is run again"),
     "a function with a derivative of its own": (_function_of_its_own, "saves other tensors when it is run again"),
@@ -146,7 +211,11 @@ UNSEEN: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "of a gradient": (_of_a_gradient, "runs other operators when it is run again"),
     "a function with the name of torch's": (_named_like_torchs, "runs other operators when it is run again"),
     "hooks that look like torch's": (_hooks_like_torchs, "changes what is saved"),
-    "written over": (_written_over, "writes over what a function under torch.utils.checkpoint saved"),
+    "written over": (_written_over, "writes over what was saved for a derivative"),
+    "random numbers made of a row": (_seeded_by_a_row, "draws other random numbers"),
+    "written to by data": (_written_by_data, "writes over what was saved for a derivative"),
+    "results replaced in a mode": (_replaced, "runs in a mode"),
+    "an operator that writes elsewhere": (_operator_of_its_own, "is not an operator of torch itself"),
     "what a layer was given": (_layers_own_input, "writes in the backward pass to a tensor from before it"),
 }
 """Models, and what is said of them."""

@@ -70,12 +70,14 @@ class ComputedAgain:
 
 
 class SavedAgain:
-    """What may be written to in the backward pass. `root`: gives the first tensor with the memory of another one.
+    """What may be written to in the backward pass, and after a use of `.data`. `root`: gives the first tensor with the
+    memory of another one.
 
-    Torch does not look whether what a checkpoint saved is written to before a derivative gets it. And the tensors that
-    modules were given are held then, from which norms were measured, and sums will be formed. So only memory that was
-    made in the backward pass may be written to; and once an operator with a derivative has read it, examples must stay
-    where they are in it. (What an operator makes of examples has them already.)
+    Torch does not look whether what a checkpoint saved is written to before a derivative gets it, nor whether anything
+    saved is written to by `.data`. And the tensors that modules were given are held in the backward pass, from which
+    norms were measured, and sums will be formed. So only memory that was made in the backward pass may be written to
+    then; and once an operator with a derivative has read memory, examples must stay where they are in it. (What an
+    operator makes of examples has them already.)
     """
 
     def __init__(self, program: Program, root: Callable[[Ref], Ref], label: Callable[[Ref], Label]) -> None:
@@ -84,7 +86,7 @@ class SavedAgain:
 
     def note(self, number: int, op: Op) -> None:
         """Note what operator `number` may have saved: what it read, views apart."""
-        if op.back and _has_derivative((op.args, op.kwargs)):
+        if (op.back or self._program.uncounted) and _has_derivative((op.args, op.kwargs)):
             viewed = {*self._program.seen[number].shares}
             self._saved |= {self._root(ref) for ref in {*refs_in((op.args, op.kwargs))} - viewed}
 
@@ -93,12 +95,12 @@ class SavedAgain:
         """Inside, labels follow what `op` writes to a tensor; gives a list with what is wrong with it, at the end."""
         found: list[str] = []
         root = self._root(written)
-        before = self._label(root) if op.back and root in self._saved else None
+        before = self._label(root) if root in self._saved else None
         if op.back and not (root.kind == "made" and self._program.ops[root.at].back):
             found.append("in the backward pass to a tensor from before it")
         yield found
         if before is not None and self._label(root) != before:
-            found.append("over what a function under torch.utils.checkpoint saved when it was run again")
+            found.append("over what was saved for a derivative")
 
 
 def _has_derivative(part: Any) -> bool:

@@ -157,6 +157,8 @@ class Labels:
             label = known(given)
             return label if all(one.read or one.found == SHARED or 0 in one.shape for one in given.tensors) else MIXED
         if "::" in name:
+            if name.split("::")[0] not in _OF_TORCH:
+                raise Mixes(f"{name} is not an operator of torch itself, so nobody can tell what else it writes to")
             return MIXED
         labels = {one.label for one in given.tensors}
         if labels <= {SHARED} and not any(sized(shape, self._batch) for shape in given.shapes):
@@ -269,6 +271,9 @@ class Labels:
 
 _TURNED = ("transpose_",)
 """Operators in place that only swap axes; torch's GRU and RNN end with it where the batch comes first."""
+
+_OF_TORCH = ("prim", "prims", "profiler")
+"""Names of torch's own operators begin with these, or with none."""
 
 _COUNTED = frozenset(
     {

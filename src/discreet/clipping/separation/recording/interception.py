@@ -14,6 +14,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from discreet.clipping.separation.recording.program import Program
+
 _LEAVING = frozenset(
     {
         *("numpy", "tolist", "data_ptr", "untyped_storage", "storage", "_typed_storage", "__array__", "__dlpack__"),
@@ -39,6 +41,10 @@ _NODES = frozenset({torch.Tensor.grad_fn.__get__, torch.Tensor.data.__set__})  #
 """Access to a tensor's node in the graph, which takes hooks, and setting its memory through `.data`."""
 
 
+_UNCOUNTED = frozenset({torch.Tensor.data.__get__})  # type: ignore[attr-defined]
+"""Access to a tensor of the same memory, of which torch does not count how often it is written to."""
+
+
 class Taker(Protocol):
     """The receiver of what is intercepted. `busy`: the receiver itself works with tensors. `back`: the backward pass is
     running. `validating`: numbers are read only to refuse invalid ones."""
@@ -46,6 +52,7 @@ class Taker(Protocol):
     busy: bool
     back: bool
     validating: bool
+    program: Program
 
     def ran(self, func: Any, args: Any, kwargs: dict[str, Any], back: bool) -> Any:
         """Run an operator and record it."""
@@ -89,11 +96,19 @@ class Functions(TorchFunctionMode):
         super().__init__()
         self._pass = one
 
+    def __enter__(self) -> Any:
+        self._modes = torch._C._len_torch_dispatch_stack()
+        return super().__enter__()  # type: ignore[no-untyped-call]
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         one = self._pass
         if one.busy:
             return func(*args, **kwargs) if kwargs else func(*args)
         name = getattr(func, "__name__", "")
+        if torch._C._len_torch_dispatch_stack() > self._modes:
+            one.fault("runs in a mode that may replace what operators return (TorchDispatchMode)")
+        if func in _UNCOUNTED:
+            one.program.uncounted = True
         if name in _HOOKING or func in _NODES:
             one.fault(f"has a part in its own backward pass ({name})")
         if name in _LEAVING:

@@ -46,6 +46,7 @@ class Pass:
         self.program.stretches = self._checkpoints.stretches
         self._refs: dict[Key, Ref] = {}
         self._kept: list[tuple[Tensor, int]] = []
+        self._drawn: set[bytes] = set()
         held = [*state]
         self._generators = Generators([inputs, *(tensor for _, tensor in held)])
         for name, tensor in held:
@@ -117,8 +118,8 @@ class Pass:
             op = self._expected[number]
         program.ops.append(op)
         written, draws = _FACTS.get(func) or _facts(func)
-        if not back and draws:
-            self.look_at_generator()
+        if draws:
+            self._look_before_draw(back)
         if (hooks := torch._C._autograd._top_saved_tensors_default_hooks(True)) is not None:
             self.hooked = True
             if not self._checkpoints.note(hooks, number):
@@ -167,6 +168,19 @@ class Pass:
         """Note a fault if a generator of torch is not in the state in which the last operator left it."""
         if not self._generators.are_kept():
             self.fault("sets torch's generator")
+
+    def _look_before_draw(self, back: bool) -> None:
+        """Note a fault if a generator may have been set to numbers of examples. In the backward pass, checkpoints set
+        it to where it was at first."""
+        if not back:
+            self.look_at_generator()
+            if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+                self._drawn.add(self._generators.read())
+        elif self._generators.read() not in self._drawn:
+            self.fault(
+                "draws other random numbers when a function under torch.utils.checkpoint is run again; leave "
+                "preserve_rng_state on"
+            )
 
     def derivative(self, returned: Any) -> Any:
         """Note the outputs of an operator of torch's own derivatives."""

@@ -95,7 +95,7 @@ class Program:
     `kept`: tensors from elsewhere. `items`: numbers that Python read from tensors. `returned`: outputs of the model.
     `held`: inputs and outputs of modules with parameters. `inside`: modules that run again. `stretches`: what ran under
     checkpoints. `fault`: the first thing that cannot be followed, or None. `seen`: notes on each operator, in an
-    examination.
+    examination. `uncounted`: whether memory may be written to without torch noticing, as it was handed out by `.data`.
     """
 
     batch: int
@@ -107,6 +107,7 @@ class Program:
     inside: list[Inside] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
+    uncounted: bool = False
     fault: str | None = None
 
     def same_kept(self, others: Sequence[Tensor]) -> bool:
@@ -220,7 +221,7 @@ def _grows(part: Any) -> bool:
 
 def _ends(program: Program) -> tuple[Any, ...]:
     stretches = [(one.checkpoint, one.again, tuple(one.ops), tuple(one.states)) for one in program.stretches]
-    return tuple(program.returned), tuple(program.held), tuple(stretches)
+    return tuple(program.returned), tuple(program.held), tuple(stretches), program.uncounted
 
 
 def _evaluated(part: Any, batch: int) -> Any:
