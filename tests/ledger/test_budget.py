@@ -49,6 +49,11 @@ def test_exact_sums_stay_exact_and_inexact_ones_are_refused() -> None:
         admit_run(Budget(1.0, 0.5), charged([(0.1, 0.01)] * 9), guarantee(0.1, 0.01), "patients")
 
 
+def test_what_is_said_of_a_run_that_is_refused_is_rounded_up() -> None:
+    with pytest.raises(BudgetExhausted, match=r"needs epsilon 1\.00001 and delta .* spent 2\.00001 and 1e-09 of 3"):
+        admit_run(Budget(3.0, 0.5), charged([(2.0000004, 1e-9)]), guarantee(1.0000004, 1.001e-4), "patients")
+
+
 @pytest.mark.parametrize("charges", [[math.inf], [math.inf, 1.0], [1e308, 1e308], [math.nan]])
 def test_what_has_no_finite_sum_is_infinite_and_refused(charges: list[float]) -> None:
     pairs = [(epsilon, 1e-9) for epsilon in charges]

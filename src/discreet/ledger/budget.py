@@ -110,9 +110,9 @@ def admit_run(budget: Filter, earlier: Charged, run: Guarantee, dataset: str) ->
     if not (after.epsilon <= budget.epsilon and after.delta <= budget.delta):
         before = earlier.spent
         raise BudgetExhausted(
-            f"the run needs epsilon {run.epsilon:.6g} and delta {run.delta:.3g}, but data set {dataset!r} has spent "
-            f"{before.epsilon:.6g} and {before.delta:.3g} of {budget.epsilon:.6g} and {budget.delta:.3g} in "
-            f"{before.runs} runs; nothing was charged"
+            f"the run needs epsilon {rounded_up(run.epsilon, 6)} and delta {run.delta:.3g}, but data set "
+            f"{dataset!r} has spent {rounded_up(before.epsilon, 6)} and {before.delta:.3g} of "
+            f"{budget.epsilon:.6g} and {budget.delta:.3g} in {before.runs} runs; nothing was charged"
         )
 
 

@@ -17,6 +17,7 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event
 from discreet.core.guarantee import Guarantee
+from discreet.core.rounding import rounded_up
 from discreet.plan import timeline
 from discreet.plan.fixed import FixedPlan, P
 from discreet.plan.metrics import Part
@@ -111,7 +112,9 @@ def _calibrated(plan: Any, epsilon: float) -> Any:
         cost = guarantee(bought, delta, plan.adjacency).epsilon
         if not cost < target:
             what = "queries and metrics" if plan.before else "metrics"
-            raise InputError(f"the {what} alone cost epsilon {cost:.4g} of {epsilon:g}; buy fewer, or with more noise")
+            raise InputError(
+                f"the {what} alone cost epsilon {rounded_up(cost)} of {epsilon:g}; buy fewer, or with more noise"
+            )
     scale, _ = calibrate_noise(
         lambda s: timeline.first_steps(plan.scaled(s), plan.charges, parts[0]), target, delta, plan.adjacency
     )

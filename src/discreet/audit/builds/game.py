@@ -25,6 +25,7 @@ from discreet.audit.builds.small_plans import small
 from discreet.audit.builds.subject import Subject
 from discreet.audit.outcomes import Outcome
 from discreet.core.array_types import Array
+from discreet.core.rounding import rounded_down, rounded_up
 from discreet.plan import NoSampling, Plan
 from discreet.randomness import TestStream
 
@@ -121,7 +122,7 @@ def game_outcomes(subject: Subject, *, runs: int = RUNS) -> list[Outcome]:
     most = gdp.epsilon_bounds(claimed, delta)[1]
     said = (
         f"one step gives away mu of at least {low:.3g} ({CONFIDENCE:.0%} confidence), and the plan says at most "
-        f"{claimed:.3g}: epsilon from {epsilon:.3g} to {most:.3g} at delta {delta:g}"
+        f"{claimed:.3g}: epsilon from {rounded_down(epsilon, 3)} to {rounded_up(most, 3)} at delta {delta:g}"
     )
     figures = {"mu": low, "claimed": claimed, "epsilon": epsilon, "runs": float(runs)}
     return [Outcome(name, said, p=found.p(claimed), figures=figures, seconds=seconds)]

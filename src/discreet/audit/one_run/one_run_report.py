@@ -12,6 +12,7 @@ from discreet.audit.bounds.curve_lines import Lines
 from discreet.audit.bounds.guess_counts import corrected, planned
 from discreet.audit.bounds.guessing import right_guesses
 from discreet.audit.one_run.one_run_game import Played, Scored
+from discreet.core.rounding import rounded_up
 from discreet.plan import Plan
 
 REFUTED = 1e-3
@@ -87,7 +88,7 @@ class OneRunReport:
             )
         return (
             f"the run does not contradict its plan (p = {self.p:.2g}); this is evidence beside the proved epsilon "
-            f"{self.claimed:.4g}, never a guarantee"
+            f"{rounded_up(self.claimed)}, never a guarantee"
         )
 
     def as_dict(self) -> dict[str, Any]:

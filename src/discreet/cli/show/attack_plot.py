@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from discreet.cli.show.digits import rounded_up
 from discreet.cli.show.picture_files import save
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def draw(path: Path, audit: ModelAudit) -> None:
     axes.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.05))
     axes.set_xlabel("false-positive rate: others that are taken for members")
     axes.set_ylabel("true-positive rate: members that are recognised")
-    axes.set_title(f"Membership attacks on a model of epsilon {audit.epsilon:.3g}; for its holder alone", fontsize=11)
+    title = f"Membership attacks on a model of epsilon {rounded_up(audit.epsilon, 3)}; for its holder alone"
+    axes.set_title(title, fontsize=11)
     axes.grid(color="#d9dee4", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.legend(frameon=False, loc="upper left", title="bars: 95 % intervals")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from discreet.accounting.account import Method
 from discreet.accounting.answers.compare import Point
+from discreet.cli.show.digits import rounded_up
 from discreet.cli.show.picture_files import save
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
@@ -75,7 +76,7 @@ def draw(path: Path, curves: Mapping[Method, Sequence[Point]], delta: float, adj
     heights = spread([math.log(points[-1].epsilon / low) / math.log(high / low) for points in lines.values()], _GAP)
     for (method, points), height in zip(lines.items(), heights, strict=True):
         axes.annotate(
-            f"{method.value}  {points[-1].epsilon:.4g}",
+            f"{method.value}  {rounded_up(points[-1].epsilon, 4)}",
             xy=(last, points[-1].epsilon),
             xytext=(1.035, height),
             textcoords="axes fraction",

@@ -264,7 +264,8 @@ def _row(event: Event, words: Words, *, query: bool) -> dict[str, Any]:
         what = f"values of a column that more than {inner.threshold:g} {words.many} have, by counts with noise"
         row |= {"what": what, "noise": inner.noise_multiplier}
     elif isinstance(inner, BoundedRange):
-        row["what"] = f"choice of a step size by clipped losses, its privacy loss within a range of {inner.epsilon:.3g}"
+        most = rounded_up(inner.epsilon)
+        row["what"] = f"choice of a step size by clipped losses, its privacy loss within a range of {most}"
     else:
         row["what"] = json.dumps(to_json(event))
     return row | ({"what": f"before the first step: {row['what']}"} if query else {})

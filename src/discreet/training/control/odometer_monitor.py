@@ -8,6 +8,7 @@ from discreet.accounting.adaptive.costs import Amounts
 from discreet.core.errors import BudgetExhausted
 from discreet.core.events import Event, in_order
 from discreet.core.guarantee import ExPost
+from discreet.core.rounding import rounded_up
 from discreet.plan.odometer_rule import Reading
 
 
@@ -43,8 +44,8 @@ class OdometerMonitor:
             fits += 1
         if block and not fits:
             raise BudgetExhausted(
-                f"the odometer reads {self.reading.epsilon:.4f} and would read more than {most:g} after another step; "
-                "nothing was charged"
+                f"the odometer reads {rounded_up(self.reading.epsilon)} and would read more than {most:g} after "
+                "another step; nothing was charged"
             )
         return tuple(block[:fits])
 

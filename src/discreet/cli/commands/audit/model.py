@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.options.json_output import JsonOption, echo_json
+from discreet.cli.show.digits import rounded_up
 from discreet.core.disk import real
 from discreet.core.errors import InputError
 
@@ -94,8 +95,8 @@ def _fields(found: ModelAudit) -> dict[str, object]:
 def _lines(found: ModelAudit) -> list[str]:
     first = found.attacks[0]
     lines = [
-        f"{len(first.members):,} members, {len(first.others):,} others; claim: epsilon {found.epsilon:.4g} at delta "
-        f"{found.delta:g}",
+        f"{len(first.members):,} members, {len(first.others):,} others; claim: epsilon {rounded_up(found.epsilon)} at "
+        f"delta {found.delta:g}",
         f"{'attack':<8}{'false positives':<34}{'true positives':<28}at most, by the certificate",
     ]
     for one in found.rates:

@@ -18,6 +18,7 @@ from discreet.cli.options.run import (
 )
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.cli.show.digits import rounded_up
 from discreet.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _lines(found: OneRunReport, audit: OneRunAudit) -> list[str]:
             f"assumes {one.assumes}"
         )
     lines.append(
-        f"the plan's steps claim epsilon {found.claimed:.4g} at delta {found.delta:g}"
+        f"the plan's steps claim epsilon {rounded_up(found.claimed)} at delta {found.delta:g}"
         + ("" if audit.whole <= found.claimed * 1.001 else f", and with all that it buys {audit.whole:.4g}")
         + f"; each lower bound exceeds the truth with probability at most {found.failure:g}"
     )
