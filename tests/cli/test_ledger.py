@@ -202,9 +202,20 @@ def test_a_ledger_that_is_not_there_is_not_made(path: Path, ask: Command) -> Non
         code, _, err = ask(command)
         assert code == 2
         assert "there is no ledger" in err
+    code, _, err = ask("budget", "--dataset-id", "patients", "--epsilon", "1")
+    assert (code, err) == (2, "discreet: a budget needs both --epsilon and --delta\n")
     assert not path.exists()
-    with pytest.raises(InputError):
-        raise InputError
+
+
+@pytest.mark.parametrize(
+    "options", [("--filter", "zcdp"), ("--unit", "user"), ("--adjacency", "zero_out"), ("--noise", "1")], ids=" ".join
+)
+def test_options_of_a_budget_that_is_not_set_are_refused(path: Path, ask: Command, options: tuple[str, str]) -> None:
+    _, count = filled(path)
+    code, out, err = ask("budget", "--dataset-id", "patients", *options)
+    assert (code, out) == (2, "")
+    assert f"{options[0]} is of a budget that is set; add --epsilon and --delta, or leave it out" in err
+    assert sql(path, "SELECT count(*) FROM discreet_entries") == [(count,)]
 
 
 COURSE = ("--rate", "0.01", "--noise", "1", "--steps", "1000")

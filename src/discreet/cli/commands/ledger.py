@@ -128,9 +128,19 @@ def budget(
     from discreet.ledger import without_budget
     from discreet.ledger.budget import in_words
 
-    opened = _open(ledger, create=epsilon is not None)
     if (epsilon is None) != (delta is None):
         raise InputError("a budget needs both --epsilon and --delta")
+    if epsilon is None:
+        _refuse_unused(
+            adjacency=adjacency is not Adjacency.ADD_REMOVE,
+            unit=unit is not Unit.EXAMPLE,
+            filter=kind is not FilterKind.BASIC,
+            order=order is not None,
+            rate=rate is not None,
+            noise=noise is not None,
+            steps=steps is not None,
+        )
+    opened = _open(ledger, create=epsilon is not None)
     if epsilon is not None and delta is not None:
         course = _course(rate, noise, steps)
         opened.set_budget(dataset_id, replace(_filter(kind, epsilon, delta, adjacency, order, course), unit=unit))
@@ -145,6 +155,12 @@ def budget(
         typer.echo(json.dumps({**facts, "budget": None if limit is None else filters.as_dict(limit)}))
         return
     typer.echo(f"{dataset_id}: {in_words(limit, spent)}")
+
+
+def _refuse_unused(**given: bool) -> None:
+    """`InputError` for an option that says what budget to set, where none is set."""
+    for name in (name for name, there in given.items() if there):
+        raise InputError(f"--{name} is of a budget that is set; add --epsilon and --delta, or leave it out")
 
 
 def _course(rate: float | None, noise: float | None, steps: int | None) -> Event | None:
