@@ -37,12 +37,14 @@ def examined(run: Run, items: Sequence[Any] = ()) -> Template:
     for small, large in itertools.pairwise(_SIZES):
         first, *again = recorded(run, small, items)
         other, *_ = recorded(run, large, first.items)
+        if (fault := first.fault or other.fault) is not None:
+            raise Mixes(fault)
         try:
             template = Template(first, other)
         except Ambiguous:
             continue
         except Differs as error:
-            raise Mixes(first.fault or other.fault or str(error)) from None
+            raise Mixes(str(error)) from None
         prove(template)
         if not all(template.matches(one) for one in again):
             raise Mixes("a second pass over the same rows does something else")

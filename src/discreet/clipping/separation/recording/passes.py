@@ -124,7 +124,11 @@ class Pass:
             self.hooked = True
             if not self._checkpoints.note(hooks, number):
                 self.fault("changes what is saved for the backward pass (saved_tensors_hooks)")
-        returned = self._read(func, args) if func is _ITEM else func(*args, **kwargs)
+        try:
+            returned = self._read(func, args) if func is _ITEM else func(*args, **kwargs)
+        except BaseException:
+            self.fault(f"goes on after an error of an operator of torch ({func})")  # which may have written something
+            raise
         if not back and draws:
             self._generators.renew()
         made = [returned] if isinstance(returned, Tensor) else tree_leaves(returned)
