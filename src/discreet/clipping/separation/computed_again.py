@@ -7,15 +7,13 @@ derivative. Their entries may differ, since each entry of an example still meets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from discreet.clipping.separation.labels import Label
-from discreet.clipping.separation.recording.program import Argument, Op, Program, Ref, Template
-from discreet.clipping.separation.recording.spans import refs_in
+from discreet.clipping.separation.recording.program import Argument, Ref, Template
 
 _DETACH = torch.ops.aten.detach.default
 """Checkpoints detach what they save again. The operator has no derivative, and leaves examples where they are."""
@@ -67,46 +65,6 @@ class ComputedAgain:
         if type(part) is Argument:
             return self._label(part.ref)
         return tuple(map(self._labelled, part)) if type(part) is tuple else part
-
-
-class SavedAgain:
-    """What may be written to in the backward pass, and after a use of `.data`. `root`: gives the first tensor with the
-    memory of another one.
-
-    Torch does not look whether what a checkpoint saved is written to before a derivative gets it, nor whether anything
-    saved is written to by `.data`. And the tensors that modules were given are held in the backward pass, from which
-    norms were measured, and sums will be formed. So only memory that was made in the backward pass may be written to
-    then; and once an operator with a derivative has read memory, examples must stay where they are in it. (What an
-    operator makes of examples has them already.)
-    """
-
-    def __init__(self, program: Program, root: Callable[[Ref], Ref], label: Callable[[Ref], Label]) -> None:
-        self._program, self._root, self._label = program, root, label
-        self._saved: set[Ref] = set()
-
-    def note(self, number: int, op: Op) -> None:
-        """Note what operator `number` may have saved: what it read, views apart."""
-        if (op.back or self._program.uncounted) and _has_derivative((op.args, op.kwargs)):
-            viewed = {*self._program.seen[number].shares}
-            self._saved |= {self._root(ref) for ref in {*refs_in((op.args, op.kwargs))} - viewed}
-
-    @contextmanager
-    def kept(self, op: Op, written: Ref) -> Iterator[list[str]]:
-        """Inside, labels follow what `op` writes to a tensor; gives a list with what is wrong with it, at the end."""
-        found: list[str] = []
-        root = self._root(written)
-        before = self._label(root) if root in self._saved else None
-        if op.back and not (root.kind == "made" and self._program.ops[root.at].back):
-            found.append("in the backward pass to a tensor from before it")
-        yield found
-        if before is not None and self._label(root) != before:
-            found.append("over what was saved for a derivative")
-
-
-def _has_derivative(part: Any) -> bool:
-    if type(part) is Argument:
-        return part.grad
-    return type(part) is tuple and any(map(_has_derivative, part))
 
 
 def _without_origins(part: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from discreet.clipping.separation.computed_again import ComputedAgain, SavedAgain
+from discreet.clipping.separation.computed_again import ComputedAgain
 from discreet.clipping.separation.labels import (
     BATCH,
     EMPTY,
@@ -29,6 +29,7 @@ from discreet.clipping.separation.labels import (
 from discreet.clipping.separation.recording.program import Argument, Op, Ref, Template, described
 from discreet.clipping.separation.recording.spans import reads_from_outside, refs_in
 from discreet.clipping.separation.registry import RULES, SIZES, Given, Value, entry_by_entry
+from discreet.clipping.separation.saved_memory import SavedMemory
 
 
 class Mixes(Exception):
@@ -76,7 +77,7 @@ class Labels:
         self._labels: dict[Ref, Label] = {}
         self._aliases: dict[Ref, tuple[int, Ref, bool]] = {}
         self._mixed: str | None = None
-        self._saved = SavedAgain(self._program, lambda ref: self._root(ref)[0], self.of)
+        self._saved = SavedMemory(self._program, lambda ref: self._root(ref)[0], self.of)
 
     def of(self, ref: Ref) -> Label:
         """The label of a tensor. A gradient has its examples where its tensor has them, found by its shape."""
@@ -194,11 +195,11 @@ class Labels:
                     if one is value and part < len(given.shapes) and tuple(one.shape) != tuple(given.shapes[part]):
                         raise Mixes(f"{name} writes to a tensor of another shape")
                     label, written = parts[min(part, len(parts) - 1)], Ref("made", number, -1 - part)
-                    with self._saved.kept(op, one.ref) as reason:
-                        self._labels[written], self._aliases[written] = label, (number, one.ref, False)
-                        self._written(one, label, name)
-                    if reason:
-                        raise Mixes(f"{name} writes {reason[0]}")
+                    before = self._saved.before(one.ref)
+                    self._labels[written], self._aliases[written] = label, (number, one.ref, False)
+                    self._written(one, label, name)
+                    if (fault := self._saved.fault(op, one.ref, before)) is not None:
+                        raise Mixes(f"{name} writes {fault}")
         for part, base in enumerate(self._program.seen[number].shares):
             if base is not None:
                 self._aliases[Ref("made", number, part)] = number, base, not places
