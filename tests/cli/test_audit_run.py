@@ -69,8 +69,8 @@ def test_it_says_first_what_it_does_and_last_what_that_is_worth(capsys: pytest.C
     assert "60 canaries, white box" in lines[2]
     assert "40 canaries, black box" in lines[3]
     assert sum(line.startswith("  epsilon >= ") for line in lines) == 5
-    assert "claim epsilon 4 at delta 1e-05" in lines[-2]
-    assert lines[-1].endswith("evidence beside the proved epsilon 4, never a guarantee")
+    assert "claim epsilon 3.9998 at delta 1e-05" in lines[-2]
+    assert lines[-1].endswith("evidence beside the proved epsilon 3.9998, never a guarantee")
     assert sorted(Path().iterdir()) == before
 
 
@@ -87,7 +87,7 @@ def test_numbers_of_guesses_and_a_plan_that_buys_more(capsys: pytest.CaptureFixt
     recipe(metrics=[{"kind": "accuracy", "noise": 20.0}])
     line = told(capsys, "r.yaml", "--canaries", "60", "--box", "black", "--guesses", "10,40")
     assert "of 10, " in line
-    assert "and with all that it buys 4" in line
+    assert "and with all that it buys 3.9" in line
 
 
 def test_half_the_noise_ends_with_one(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

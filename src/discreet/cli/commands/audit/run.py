@@ -122,7 +122,7 @@ def _lines(found: OneRunReport, audit: OneRunAudit) -> list[str]:
         )
     lines.append(
         f"the plan's steps claim epsilon {rounded_up(found.claimed)} at delta {found.delta:g}"
-        + ("" if audit.whole <= found.claimed * 1.001 else f", and with all that it buys {audit.whole:.4g}")
+        + ("" if audit.whole <= found.claimed * 1.001 else f", and with all that it buys {rounded_up(audit.whole)}")
         + f"; each lower bound exceeds the truth with probability at most {found.failure:g}"
     )
     return [*lines, found.verdict]
