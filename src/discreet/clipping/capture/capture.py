@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.utils.rnn import PackedSequence
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
 from discreet.clipping.admission.foreign import refuse_foreign
@@ -134,6 +134,9 @@ def _recorder(owner: Owner, calls: list[Call]) -> Callable[..., Any]:
         leaves, parts = tensors_in((args, kwargs) if kwargs else args), tensors_in(returned)
         recorder.holds(owner.name, owner.rule.axis(owner.module), leaves)
         recorder.holds(owner.name, owner.rule.axis(owner.module), parts)
+        if kwargs or not all(isinstance(one, Tensor) for one in args):
+            # Lists and dictionaries are the model's, and it may change what they hold before a rule reads them.
+            args, kwargs = tree_map(lambda one: one, (args, kwargs))
         calls.append(
             Call(
                 owner=owner,

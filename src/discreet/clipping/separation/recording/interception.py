@@ -107,6 +107,8 @@ class Functions(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if torch._C._len_torch_dispatch_stack() > self._modes:
             one.fault("runs in a mode that may replace what operators return (TorchDispatchMode)")
+        if not all(issubclass(kind, Tensor) for kind in types):
+            one.fault("calls torch with objects of a type of their own (__torch_function__)")
         if func in _UNCOUNTED:
             one.program.uncounted = True
         if name in _HOOKING or func in _NODES:
