@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from mixing_modules import CLASSES, FEATURES, HIDDEN
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES
-from discreet.clipping.separation import Mixes, proved
+from discreet.clipping.separation import Mixes, examined, proved, recorder
 
 
 class Scale(nn.Module):
@@ -69,3 +70,33 @@ class Adds:
 def test_objects_that_torch_asks_are_refused() -> None:
     with pytest.raises(Mixes, match="objects of a type of their own"):
         proved(running(lambda h: torch.add(Adds(), h * 1.0)))  # type: ignore[call-overload, no-any-return]
+
+
+class Finalized(nn.Module):
+    """Turns what a layer was given round, when the backward pass of a larger batch lets a tensor go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(FEATURES, HIDDEN), nn.Linear(HIDDEN, CLASSES)
+        self.middle = nn.Linear(HIDDEN, HIDDEN)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.relu(self.first(x)) * 1.0
+        freed, memory = self.middle(h) * 1.0, h.data
+        if len(x) > 20:
+            weakref.finalize(freed, lambda: memory.copy_(memory.flip(0)))
+        return self.last(freed * freed)  # type: ignore[no-any-return]
+
+
+def test_a_finalizer_that_writes_is_seen_where_data_was_used() -> None:
+    model = Finalized()
+
+    def run(rows: int) -> None:
+        given = torch.randn(rows, FEATURES), torch.arange(rows) % CLASSES
+        ENGINES["bookkeeping"].clipped_sum(model, LOSS, *given, CLIP)
+
+    template, look = examined(run), recorder.Recorder(plain_loss=True)
+    with look.recording():
+        run(19)
+        run(24)
+    assert [template.matches(one) for one in look.programs] == [True, False]

@@ -236,11 +236,14 @@ def _pass() -> Pass | None:
 def backward() -> AbstractContextManager[None]:
     """Inside, the backward pass of the last recorded forward pass runs.
 
-    A backward pass without Python code consists of torch's own derivatives and is not recorded. For all Python code in
-    it a fault was noted before, except for checkpoints and losses.
+    A backward pass without Python code consists of torch's own derivatives and is not recorded, unless `.data` was
+    used: by that, code that nobody calls (the finalizer of a tensor) could write unnoticed. For all Python code in it a
+    fault was noted before, except for checkpoints and losses.
     """
     recorder, one = _active.get(), _pass()
-    if one is None or recorder is None or (recorder.plain_loss and not one.hooked and not recorder.closely):
+    if one is None or recorder is None:
+        return NOTHING
+    if recorder.plain_loss and not (one.hooked or one.program.uncounted or recorder.closely):
         return NOTHING
     one.back = True
     return _Intercepted(one)
