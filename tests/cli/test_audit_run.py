@@ -87,7 +87,7 @@ def test_numbers_of_guesses_and_a_plan_that_buys_more(capsys: pytest.CaptureFixt
     recipe(metrics=[{"kind": "accuracy", "noise": 20.0}])
     line = told(capsys, "r.yaml", "--canaries", "60", "--box", "black", "--guesses", "10,40")
     assert "of 10, " in line
-    assert "and with all that it buys 3.9" in line
+    assert "and with all that it buys 3.9998; " in line
 
 
 def test_half_the_noise_ends_with_one(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

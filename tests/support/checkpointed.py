@@ -19,6 +19,8 @@ computed_again: Any = partial(checkpoint, use_reentrant=False)
 
 
 class Between(Two):
+    """Something between two layers."""
+
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.function = function

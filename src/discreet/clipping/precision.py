@@ -61,7 +61,7 @@ _NOTHING = nullcontext()
 
 
 def _full_on_cards() -> bool:
-    """Whether matrix products on cards are in full precision already and cuDNN is off, as `_changed` sets it."""
+    """Whether matrix products on cards are in full precision already and cuDNN is off, as `_changed` sets both."""
     if _BACKENDS.cudnn.enabled:
         return False
     card = _BACKENDS.cuda.matmul

@@ -41,7 +41,7 @@ class Generators:
         return all(torch.equal(one, now) for one, now in zip(self._states, self._now(), strict=True))
 
     def read(self) -> bytes:
-        """The bytes of the states of now, together, as one digest."""
+        """A digest of the states in which the generators are now."""
         found = hashlib.sha256()
         for state in self._now():
             found.update(state.numpy().tobytes())

@@ -83,7 +83,7 @@ def steps_among(plan: FixedPlan, count: int) -> int:
 
 
 def last_step(plan: FixedPlan) -> int:
-    """How many steps are charged when the last step of training is over; metrics may follow it."""
+    """The number of charged steps after the last step of training; metrics may follow it."""
     ends = itertools.accumulate(segment.length for segment in order(plan))
     return max(end for end, segment in zip(ends, order(plan), strict=True) if segment.steps)
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from checkpointed import Between
 from mixing_late import BACK, LATE
 from mixing_made import MADE
-from mixing_modules import ALWAYS, CLASSES, FEATURES, RARELY, Two
+from mixing_modules import ALWAYS, CLASSES, FEATURES, RARELY
 from mixing_programs import PROGRAMS
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -37,17 +38,6 @@ def test_models_whose_rows_meet_are_not_proved(name: str) -> None:
     model = {**ALWAYS, **RARELY, **BACK}[name]()
     with pytest.raises(Mixes):
         proved(running(model))
-
-
-class Between(Two):
-    """Something between two layers."""
-
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def between(self, h: Tensor) -> Tensor:
-        return self.function(h)
 
 
 @pytest.mark.parametrize("name", [*PROGRAMS, *MADE])

@@ -159,8 +159,9 @@ def budget(
 
 def _refuse_unused(**given: bool) -> None:
     """`InputError` for an option that says what budget to set, where none is set."""
-    for name in (name for name, there in given.items() if there):
-        raise InputError(f"--{name} is of a budget that is set; add --epsilon and --delta, or leave it out")
+    unused = next((name for name, there in given.items() if there), None)
+    if unused is not None:
+        raise InputError(f"--{unused} is of a budget that is set; add --epsilon and --delta, or leave it out")
 
 
 def _course(rate: float | None, noise: float | None, steps: int | None) -> Event | None:

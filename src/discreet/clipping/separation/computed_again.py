@@ -46,8 +46,8 @@ class ComputedAgain:
                 self.fault = "a function under torch.utils.checkpoint saves other tensors when it is run again"
 
     def differs(self, number: int) -> bool:
-        """Whether operator `number` is computed again, and was given something else at first. To be asked of each in
-        turn."""
+        """Whether operator `number` is computed again, with other arguments than at first. To be asked of all operators
+        in their order."""
         if number in self._given:
             self._given[number] = self._arguments(number)
         at_first = self.pairs.get(number)
@@ -57,7 +57,7 @@ class ComputedAgain:
         return self._template.op(number).func
 
     def _arguments(self, number: int) -> Any:
-        """What an operator is given, with labels in place of origins; and how that grows with the batch."""
+        """The arguments of an operator, with labels in place of origins, and how they grow with the batch."""
         op, grown = self._template.one.ops[number], self._template.op(number)
         return self._labelled((op.args, op.kwargs)), _without_origins((grown.args, grown.kwargs))
 

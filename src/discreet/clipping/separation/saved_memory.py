@@ -1,4 +1,4 @@
-"""What may be written to after it was saved for a derivative, and in the backward pass.
+"""The memory that may be written to after a derivative has saved it, and in the backward pass.
 
 Torch counts how often a tensor is written to, and refuses a derivative that saved it before. It does not count writes
 by `.data`, nor does it look at what a checkpoint saved when it ran again. And in the backward pass the tensors that
@@ -38,8 +38,8 @@ class SavedMemory:
         return self._label(root) if root in self._saved else None
 
     def fault(self, op: Op, written: Ref, before: Label | None) -> str | None:
-        """What is wrong with what `op` has written to a tensor, in words that follow "writes"; else None. `before`:
-        what `before` said."""
+        """The fault of `op`, which has written to a tensor, in words that follow "writes"; None if it may. `before`:
+        the label that `before` gave."""
         root = self._root(written)
         if op.back and not (root.kind == "made" and self._program.ops[root.at].back):
             return "in the backward pass to a tensor from before it"

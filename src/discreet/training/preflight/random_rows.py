@@ -109,7 +109,7 @@ def few_words(model: nn.Module, examples: Examples) -> str | None:
 
 
 def _tables(model: nn.Module) -> list[int]:
-    """The words that each table of embeddings has."""
+    """The number of words in each table of embeddings."""
     kinds = nn.Embedding | nn.EmbeddingBag
     return [module.num_embeddings for module in model.modules() if isinstance(module, kinds)]
 

@@ -3,5 +3,5 @@
 recorder    records the operators of a model while it runs (`passes`, `interception`)
 program     the record as a program, for batches of every size
 spans       modules that run again, and the operators inside
-checkpoints what runs under `torch.utils.checkpoint`
+checkpoints the operators under `torch.utils.checkpoint`
 """

@@ -1,4 +1,4 @@
-"""What runs under `torch.utils.checkpoint`: at first, and again in the backward pass.
+"""A record of the operators that run under `torch.utils.checkpoint`: at first, and again in the backward pass.
 
 A checkpoint saves nothing for the backward pass but what it is given, and computes the rest again. So torch's
 derivatives see other tensors than those of the forward pass if its function does something else the second time.
@@ -65,15 +65,15 @@ class Checkpoints:
 
 
 def _is_made_by(kind: type, *hooks: Any) -> bool:
-    """Whether hooks are those that a class of torch makes. Torch has no public name for what checkpoints set: hooks are
-    known by their code, and checkpoints are variables of them."""
+    """Whether hooks were made by a class of torch. Torch has no public name for the hooks that checkpoints set: they
+    are known by their code, and the checkpoint is a variable of them."""
     init: Any = kind.__init__  # type: ignore[misc]
     made = {id(one) for one in init.__code__.co_consts}
     return all(id(getattr(inspect.unwrap(hook), "__code__", init)) in made for hook in hooks)
 
 
 def _counter(checkpoint: Callable[[], Any], run: Any) -> Callable[[], int]:
-    """How many tensors a checkpoint was given to save until now: at first, or in a later run of its function."""
+    """A function that counts the tensors that a checkpoint has saved until now, at first or in a later `run`."""
 
     def saved() -> int:
         known = checkpoint()
