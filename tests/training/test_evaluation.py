@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import pytest
 import torch
 import torch.nn.functional as F
-from problems import blobs, tiny_training
+from problems import blobs, tiny_plan, tiny_training
 from torch import Tensor, nn
 
+from discreet.plan import Metric
 from discreet.training.public.evaluation import evaluate
 
 
@@ -49,12 +50,20 @@ def test_a_model_of_several_outputs_is_trained_and_evaluated(name: str, tmp_path
         data=(inputs, targets),
         criterion=criterion,
         public_test=(inputs[:5] + 0.1, targets[:5].clone()),
+        engine="bookkeeping",
     )
-    assert training.engine.name == "bookkeeping"
     training.run(evaluate_every=7, progress=False)
     with torch.no_grad():
         alone = [criterion(model(inputs[i : i + 1] + 0.1), targets[i : i + 1]) for i in range(5)]
     assert training.evaluations[-1].metrics == {"loss": pytest.approx(float(torch.stack(alone).mean()), rel=1e-5)}
+
+
+def test_public_rows_are_looked_at_by_steps_of_training_whatever_else_is_charged(tmp_path: Path) -> None:
+    plan = tiny_plan(metrics=[Metric(noise=5.0, every=2)])
+    training = tiny_training(tmp_path, plan=plan, public_test=blobs(9, seed=1))
+    training.run(evaluate_every=3, progress=False)
+    assert (plan.steps, plan.charges) == (7, 10)
+    assert [plan.step_at(one.step) for one in training.evaluations] == [3, 6, 7]
 
 
 def test_accuracy_is_for_one_tensor_of_scores_and_class_indices() -> None:

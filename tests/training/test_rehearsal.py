@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from discreet.clipping.digests import state_digests
 from discreet.clipping.engines import bookkeeping, ghost
 from discreet.core.errors import UnsupportedModel
+from discreet.training.preflight import engine_check
 from discreet.training.preflight.engine_check import try_engines
 
 
@@ -72,6 +74,13 @@ class Hooked(nn.Module):
         return output
 
 
+@pytest.fixture
+def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first engine that works is taken, however long it takes."""
+    monkeypatch.setattr(engine_check, "NEGLIGIBLE", math.inf)
+
+
+@pytest.mark.usefixtures("untimed")
 def test_an_ordinary_model_is_trained_by_book_keeping_and_one_line_says_so(tmp_path: Path) -> None:
     training = tiny_training(tmp_path)
     assert training.engine.name == "bookkeeping"
@@ -79,6 +88,7 @@ def test_an_ordinary_model_is_trained_by_book_keeping_and_one_line_says_so(tmp_p
     assert "\n" not in training.preflight.line
 
 
+@pytest.mark.usefixtures("untimed")
 def test_dropout_is_switched_off_for_the_comparison_only(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Dropout(0.5), linear()).train()
     training = tiny_training(tmp_path, model=model)

@@ -53,7 +53,7 @@ def tensor_shapes(content: bytes) -> dict[str, tuple[int, ...]]:
 
 
 def tensor_sizes(content: bytes) -> dict[str, int]:
-    """How many numbers every tensor has, by name."""
+    """The number of entries of every tensor, by name."""
     return {name: math.prod(shape) for name, shape in tensor_shapes(content).items()}
 
 

@@ -51,11 +51,11 @@ class Accumulator:
 
     @property
     def size(self) -> int:
-        """How many coordinates the sum has."""
+        """The number of coordinates of the sum."""
         return sum(math.prod(shape) for shape in self._shapes.values())
 
     def sensitivity(self, engine: Engine, clip: Clip, largest_batch: int) -> float:
-        """How far one unit can move the sum, in L2 norm; nothing in it depends on rows.
+        """The most that one unit can move the sum, in L2 norm; nothing in it depends on rows.
 
         Engine `exact`: the sum is on the grid already, and one unit moves it by at most the sensitivity of the clip
         (C for flat clipping). Other engines: two neighbouring sums, as computed, differ by at most that + slack, where

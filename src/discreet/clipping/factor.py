@@ -93,7 +93,7 @@ def _factors_elsewhere(norms: Tensor, limit: float, numerator: float, gamma: flo
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How much of each example is used. `weights`: the clip factors by parameter name, float64 of shape (batch,);
+    """The share of each example that is used. `weights`: the clip factors by parameter name, float64 of shape (batch,);
     parameters that are clipped together share one tensor.
 
     `unusable` marks examples whose gradient is not finite: they must be zeroed, whatever their weight. `bits`: what

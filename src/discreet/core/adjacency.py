@@ -38,7 +38,7 @@ class Query(StrEnum):
 
 
 class Norm(StrEnum):
-    """How the size of a contribution is measured: L2 for Gaussian noise, L1 for Laplace noise."""
+    """The norm that measures a contribution: L2 for Gaussian noise, L1 for Laplace noise."""
 
     L1 = "l1"
     L2 = "l2"
@@ -55,7 +55,7 @@ _REPLACE_ONE_RATIO = {
 
 
 def sensitivity_ratio(query: Query, adjacency: Adjacency, norm: Norm = Norm.L2) -> float:
-    """How far a query moves between neighbours, in units of one unit's largest contribution.
+    """The most that a query moves between neighbours, in units of one unit's largest contribution.
 
     | query       | add_remove, zero_out | replace_one |
     |-------------|----------------------|-------------|

@@ -28,7 +28,7 @@ class Lanes:
         return found
 
     def most_chunks(self, largest_batch: int, units: int) -> int:
-        """How many chunks a batch has at most, over all processes."""
+        """The most chunks of a batch, over all processes."""
         return -(-largest_batch // units) + self.count
 
 

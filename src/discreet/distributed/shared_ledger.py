@@ -20,7 +20,7 @@ class SharedLedger:
         self._ranks, self._ledger, self.where = ranks, ledger, where
 
     def charged_steps(self, run: str) -> int:
-        """How many steps of the run are charged."""
+        """The number of steps of the run that are charged."""
         return int(self._ranks.from_first("the ledger", lambda: self._own.charged_steps(run)))
 
     def reserve(self, run: str, attempt: int, next_events: NextEvents) -> tuple[Receipt, ...]:

@@ -78,7 +78,7 @@ class FineGrid:
 
 
 def _bits_left(clip: Clip, largest_batch: int, error: float) -> int:
-    """How many bits finer than the clip's grid whole numbers can be that hold the sum of the largest batch."""
+    """The most bits by which whole numbers can be finer than the clip's grid and hold the sum of the largest batch."""
     largest = largest_batch * max(clip.spread, clip.bit) * (1 + error) / clip.grid
     left = _BITS - math.frexp(largest)[1]
     if left < 0:
@@ -113,11 +113,11 @@ class SumsOnGrid:
 
     @property
     def size(self) -> int:
-        """How many coordinates the sum has."""
+        """The number of coordinates of the sum."""
         return sum(math.prod(shape) for shape in self._grid.shapes.values())
 
     def sensitivity(self, engine: Engine, clip: Clip, largest_batch: int) -> float:
-        """How far one unit can move the sum, in L2 norm; nothing in it depends on rows."""
+        """The most that one unit can move the sum, in L2 norm; nothing in it depends on rows."""
         if FineGrid.of(self._grid.shapes, engine, clip, largest_batch, self._grid.chunks) != self._grid:
             raise PrivacyViolation(
                 "the sum of a step was formed for another clip, engine or batch than it is asked for"

@@ -63,7 +63,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     By default batch, steps, the model (`hidden` layers), `clip_norm` and `learning_rate` follow from these, as for
     tables (`recipes.table_recipe`). `rows_per_unit`: the most rows of a person that a step uses. `seed`: of the initial
-    weights, public; the noise has none. `engine`, `noise`, `ledger`, `dataset_id`, `run_dir`: as in `Training`.
+    weights, public; the noise has none. `engine`, `noise`: as in `EngineOptions`; `ledger`,
+    `dataset_id` and `run_dir`, its `folder`: as in `RunOptions`.
 
     After `fit`: `guarantee_` and its `epsilon_`, `certificate_`, `trained_` (what `publish` takes), `plan_`.
     """

@@ -1,4 +1,4 @@
-"""How long each phase of a job takes, for whoever runs it.
+"""The time of each phase of a job, for whoever runs it.
 
 Times depend on private rows (on how many a batch had, say). They go to the data holder's own terminal, which is outside
 the trust model, and never into what is published.

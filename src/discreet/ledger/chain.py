@@ -15,7 +15,7 @@ from discreet.core.errors import LedgerError
 GENESIS = "0" * 64
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
-"""How far behind the last entry the clock may be; hosts that share a ledger differ by less."""
+"""The most by which the clock may be behind the last entry; hosts that share a ledger differ by less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ _encoded = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How long the chain is and the hash of its last entry."""
+    """The length of the chain and the hash of its last entry."""
 
     entries: int
     hash: str

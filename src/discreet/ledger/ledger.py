@@ -211,7 +211,7 @@ class Ledger:
             self._append(connection, "release", {}, run=receipt.run, **where)
 
     def charged_steps(self, run: str) -> int:
-        """How many steps of `run` are charged, drawn or not."""
+        """The number of steps of `run` that are charged, drawn or not."""
         with self._transaction() as connection:
             return self._charged_so_far(connection, run)
 

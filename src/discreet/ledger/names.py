@@ -11,7 +11,7 @@ from discreet.core.errors import InputError
 _LONGEST = 200
 
 _SHOWN = 3
-"""How many other names a warning shows."""
+"""The number of other names that a warning shows."""
 
 _UNSEEN = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0} | {
     *range(0x180B, 0x1810),

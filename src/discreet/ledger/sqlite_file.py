@@ -20,7 +20,7 @@ from discreet.core.disk import draft_folder, real, remove_drafts, sync_folder
 from discreet.core.errors import LedgerError
 
 PATIENCE_SECONDS = 120
-"""How long a writer waits for its turn before it gives up."""
+"""The time that a writer waits for its turn before it gives up."""
 
 _NAP_SECONDS = 0.0005, 0.003
 

@@ -22,7 +22,7 @@ from discreet.ledger.names import compared
 from discreet.ledger.sqlite_file import configure, take_turn
 
 _BEING_MADE_SECONDS = 2.0
-"""How long another process may take to make the table of a new ledger, where SQLite makes it in place."""
+"""The time that another process may take to make the table of a new ledger, where SQLite makes it in place."""
 
 _PAGE, _FEW = 5000, 5000
 """Entries per page of a walk; and so many new entries at most are read whole, instead of by an index."""
@@ -264,7 +264,7 @@ def charges_on(connection: Connection, dataset: str, first: int, end: int) -> It
 
 
 def count(connection: Connection, first: int) -> int:
-    """How many entries there are from number `first` on, or in all: without a condition the smallest index tells."""
+    """The number of entries from number `first` on, or in all: without a condition the smallest index tells."""
     query = select(func.count()).select_from(entries)
     return int(connection.execute(query.where(entries.c.number >= first) if first else query).scalar() or 0)
 

@@ -80,7 +80,7 @@ class Metric(Frozen):
 
     @property
     def contribution(self) -> float:
-        """How far one unit moves the sum at most."""
+        """The most that one unit moves the sum."""
         return self.range - self.centre
 
     @property

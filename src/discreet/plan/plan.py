@@ -185,12 +185,12 @@ class Plan(RunPlan):
 
     @property
     def steps(self) -> int:
-        """How many steps of training the plan has."""
+        """The number of training steps."""
         return sum(phase.steps for phase in self.noise)
 
     @property
     def charges(self) -> int:
-        """How many steps are charged in all: those of training, and one for each metric and each query before."""
+        """The number of charges: training steps, metrics that are bought, and queries before the first step."""
         return sum(segment.length for segment in timeline.order(self))
 
     @property
@@ -223,7 +223,7 @@ class Plan(RunPlan):
 
     @property
     def epochs(self) -> float:
-        """How often a unit is drawn in the steps of training, on average."""
+        """The average number of training steps that draw a unit."""
         if self.rates:
             return sum(phase.rate * phase.steps for phase in self.rates)
         return self.steps / self.sampling.epoch(self.population)
@@ -246,7 +246,7 @@ class Plan(RunPlan):
         return self.next_block(len(self.before))[0]
 
     def purchases(self, metric: Metric) -> int:
-        """How often a metric is bought."""
+        """The number of times that a metric is bought."""
         return timeline.purchases_of(metric, self.steps)
 
     def metric_at(self, position: int) -> Metric | None:
@@ -254,7 +254,7 @@ class Plan(RunPlan):
         return timeline.metric_at(self, position)
 
     def step_at(self, position: int) -> int:
-        """How many steps of training come before the charged step at `position`: metrics are charged too."""
+        """The number of training steps before the charge at `position`: metrics are charged too."""
         return timeline.step_at(self, position)
 
     def releases(self) -> set[Event]:

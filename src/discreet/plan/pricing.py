@@ -53,7 +53,7 @@ def searched(plan: FixedPlan, trial: Event) -> Event:
 
 
 def runs(plan: FixedPlan) -> int:
-    """How many runs of a plan a unit may take part in, on average, rounded up."""
+    """The average number of runs of a plan that a unit may take part in, rounded up."""
     return 1 if plan.search is None else plan.search.runs
 
 

@@ -37,12 +37,12 @@ class Segment:
 
     @property
     def steps(self) -> int:
-        """How many of the places are steps of training."""
+        """The number of places that are steps of training."""
         return self.length if self.metric is None and not self.before else 0
 
     @property
     def length(self) -> int:
-        """How many charged steps it covers."""
+        """The number of charged steps that it covers."""
         return self.count * self.places
 
 
@@ -74,7 +74,7 @@ def first_steps(
 
 
 def steps_among(plan: FixedPlan, count: int) -> int:
-    """How many of the first `count` charged steps are steps of training."""
+    """The number of training steps among the first `count` charged steps."""
     found, left = 0, count
     for segment in order(plan):
         taken = min(segment.length, left)
@@ -130,7 +130,7 @@ def metric_at(plan: FixedPlan, position: int) -> Metric | None:
 
 
 def step_at(plan: FixedPlan, position: int) -> int:
-    """How many steps of training come before a place."""
+    """The number of training steps before a place."""
     if not plan.metrics:
         return max(0, position - len(plan.before))
     steps = end = 0
@@ -141,7 +141,7 @@ def step_at(plan: FixedPlan, position: int) -> int:
 
 
 def purchases_of(metric: Metric, steps: int) -> int:
-    """How often a metric is bought in so many steps of training."""
+    """The number of times that a metric is bought in so many steps of training."""
     return 1 if metric.every is None else steps // metric.every
 
 

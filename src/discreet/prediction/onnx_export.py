@@ -35,7 +35,7 @@ OPSET = 20
 """The version of ONNX's operators in the file; runtimes of 2024 and later have it."""
 
 _TOLERANCE = 1e-4
-"""How far scores may differ from the model's, relative to the largest: float32 sums in another order."""
+"""The largest difference of scores from the model's, relative to the largest score: float32 sums in another order."""
 
 
 def export_onnx(folder: str | Path, path: str | Path, model: nn.Module | None = None) -> Path:

@@ -69,7 +69,7 @@ def events(query: SumQuery, multiplier: float) -> tuple[Gaussian, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many rows there are, or how many have low <= value < high in one `column`. Answer: shape ()."""
+    """The number of rows, or of those with low <= value < high in one `column`. Answer: shape ()."""
 
     column: int | None = None
     low: float = -math.inf
@@ -162,7 +162,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many rows fall into each bin edges[i] <= value < edges[i + 1] of one column; shape (bins,).
+    """The number of rows in each bin edges[i] <= value < edges[i + 1] of one column; shape (bins,).
 
     Edges are public. Bins are disjoint, so all of them are one query that a row moves by 1.
     """

@@ -1,4 +1,4 @@
-"""How large a Poisson batch can get, up to a probability that is set aside in delta."""
+"""The largest Poisson batch, up to a probability that is set aside in delta."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def _drawn(draws: Draws, size: int, steps: int) -> BoolArray | str:
 
 
 def _replays(make: Make, rows: Rows, claim: StepClaim) -> Iterator[Outcome]:
-    """How far one row moves a release, with the same seeds; and that it moves nothing where it is not drawn."""
+    """Checks that one row moves a release no further than is claimed, with the same seeds; not at all if not drawn."""
     batch = rows[0][::2], rows[1][::2]
     one, again = (_released(_begun(make, rows), batch, seed=1) for _ in range(2))
     same = np.linalg.norm(one - again) / claim.sensitivity

@@ -33,7 +33,7 @@ class Piece(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many units it has."""
+        """The number of its units."""
         return len(self.rows) if self.units is None else len(self.units)
 
 

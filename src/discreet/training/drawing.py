@@ -24,8 +24,8 @@ from discreet.training.batch import Piece
 
 
 class Draws:
-    """Draws the batches of a run of `plan`. `chunk`: examples in a chunk, for memory; `units` of them are a chunk's
-    units. `lanes`: parts of a batch, of which this process takes its own; otherwise it takes the whole batch. Data at
+    """Draws the batches of a run of `plan`. `chunk`: the most examples in a chunk, for memory; `units`: the most units
+    in one. `lanes`: parts of a batch, of which this process takes its own; otherwise it takes the whole batch. Data at
     sites has a lane for each site."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Draws:
         self._known: tuple[Event, Draw, DealingSampler | None] | None = None
 
     def law(self, event: Event) -> Draw:
-        """How the batches of a charged event are drawn."""
+        """The law by which the batches of a charged event are drawn."""
         return self._law(event)[1]
 
     def _law(self, event: Event) -> tuple[Event, Draw, DealingSampler | None]:
@@ -52,7 +52,7 @@ class Draws:
         return known
 
     def next(self, receipt: Receipt) -> tuple[list[Piece], Drawn]:
-        """What this process has of the batch of the step that `receipt` paid for, and what it has drawn. An epoch's
+        """The pieces of the step's batch that this process computes, and the units that it drew. An epoch's
         batches are drawn together, at the first of its steps that is taken; a step that was broken off before it drew
         leaves its batch unused."""
         first = receipt.position - receipt.index

@@ -42,7 +42,7 @@ from discreet.plan import AdaptivePlan, IndividualSampling, Plan
 
 
 def parts_of(sums: Mapping[str, Tensor], clip: Clip) -> int:
-    """How many parts of a step at full length a unit spends that adds `sums`: |sums|^2 / sensitivity^2 x `PARTS`,
+    """The parts of a step at full length that a unit spends when it adds `sums`: |sums|^2 / sensitivity^2 x `PARTS`,
     rounded up.
 
     `sums`: multiples of the grid, at most the sensitivity of the clip long. A sum of n squares in float64 is off by at

@@ -91,8 +91,8 @@ class Session:
         """Reserve the next block if none is open; False when the run is over.
 
         Use it as the loop's condition with an adaptive plan: its policy decides here on the next steps, or ends the
-        run. Counts are bought here as well. A model that has diverged is not charged for further: nothing that a step
-        adds to NaN is learned, and that it is NaN is known from what was released.
+        run. Counts are bought here as well. A model whose weights are NaN or infinite is charged for nothing more: no
+        step can mend it, and the weights were released, so that stopping tells nothing new.
         """
         if self.between_blocks and not self.finished and not self._diverged():
             self._reserve()

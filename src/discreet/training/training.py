@@ -209,13 +209,13 @@ class Training:
     ) -> Trained:
         """Take every step of the plan (of an adaptive plan, until it ends) and return the result for `publish`.
 
-        `evaluate_every`: steps between evaluations on the public data; by default about twenty in all. `progress`: show
-        a bar; by default if standard error is a terminal. `early`: stop early, or keep the best model, by public or
-        bought metrics; the last evaluation is then that of the kept model. `callbacks`: receive public and released
-        values after every step (`training.callbacks`); a function will do. Ctrl-C and SIGTERM stop the run between two
-        steps, with a checkpoint, as `Interrupted`.
+        `evaluate_every`: the training steps between evaluations on the public data; by default about twenty evaluations
+        in all. `progress`: show a bar; by default if standard error is a terminal. `early`: stop early, or keep the
+        best model, by public or bought metrics; the last evaluation is then that of the kept model. `callbacks`:
+        receive public and released values after every step (`training.callbacks`); a function will do. Ctrl-C and
+        SIGTERM stop the run between two steps, with a checkpoint, as `Interrupted`.
         """
-        epsilon, every = self.plan.guarantee().epsilon, every_so_often(self.plan.charges, evaluate_every)
+        epsilon, every = self.plan.guarantee().epsilon, every_so_often(self.plan.steps, evaluate_every)
         self.watch.check(early, {metric.name for metric in self.plan.metrics})
         followers = self.team.together("callbacks", lambda: as_callbacks(callbacks))
         with (
@@ -248,7 +248,7 @@ class Training:
                 step.add_all(self.criterion)
             if self.scheduler is not None:
                 self.scheduler.step()
-            if self.watch.due(session.position, every) or session.finished:
+            if self.watch.due(self.plan.step_at(session.position), every) or session.finished:
                 self.watch.look(session.position)
             after_step()
         session.check()

@@ -51,7 +51,7 @@ from discreet.verification.checks.uncovered import Pages, check_others, check_pa
 from discreet.verification.verdict import Check, Verification
 
 _GRID_BITS = range(20, 51)
-"""How many bits the grid may lie below the noise: rounding is nothing beside it, and no sum leaves 64-bit integers."""
+"""The bits that the grid may lie below the noise: rounding is nothing beside it, and no sum leaves 64-bit integers."""
 
 _INDEPENDENT = ("poisson", "allocation", "cyclic_poisson", "none")
 """The samplers that draw each unit independently of the others, so that sites may draw their units by themselves."""

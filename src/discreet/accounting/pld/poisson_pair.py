@@ -75,7 +75,7 @@ class Pair:
         return np.concatenate([np.atleast_1d(-reach), np.atleast_1d(1 + reach)], axis=-1)
 
     def loss_rounding(self, largest: float) -> Array:
-        """How far rounding may move the loss at a bin edge, for losses up to `largest` in size.
+        """The most by which rounding may move the loss at a bin edge, for losses up to `largest` in size.
 
         The terms of `outcome` carry errors of a few roundings of |l|, |log q| and (through the final sum)
         of x / s^2 <= |l| + |log q| + 1 / s^2; the slope dl/dx is at most 1 / s^2, so s cancels.

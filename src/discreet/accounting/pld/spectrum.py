@@ -111,7 +111,7 @@ def _fold(masses: Array, first: int, length: int) -> Array:
 
 
 def _weights(length: int) -> Array:
-    """How often each frequency of a real transform counts in the norm of the full transform."""
+    """The weight of each frequency of a real transform in the norm of the full transform."""
     weights = np.full(length // 2 + 1, 2.0)
     weights[0] = 1.0
     if length % 2 == 0:

@@ -64,7 +64,7 @@ class Trace:
 
     @property
     def missing(self) -> int:
-        """How many times a parameter got nothing."""
+        """The number of times that a parameter got nothing."""
         return sum(one is None for step in self.given for one in step)
 
     def sums(self) -> Array:
@@ -92,7 +92,7 @@ class Trace:
         return self.promised.plan.clipping.FOLLOWS and len(self.bits) >= self.steps
 
     def sensitivities(self) -> Array:
-        """How far one unit may move each of the sums, by the plan; shape (steps,)."""
+        """The most that one unit may move each of the sums, by the plan; shape (steps,)."""
         bits = self.learned if self._has_bits else [0.0] * self.steps
         return self.promised.sensitivities(bits[: self.steps], still=self.still)
 

@@ -39,7 +39,8 @@ _PILOT = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Guesses:
-    """How often "it is in" was guessed: `hits` of `runs` releases with the canary, `alarms` of as many without it."""
+    """The number of times that "it is in" was guessed: `hits` of `runs` releases with the canary, `alarms` of as
+    many without it."""
 
     hits: int
     alarms: int

@@ -28,7 +28,7 @@ class MadeUp:
 
     @property
     def units(self) -> int:
-        """How many units there are."""
+        """The number of units."""
         return len(self.inputs) if self.users is None else len(set(self.users))
 
     def owners(self) -> IntArray:

@@ -41,7 +41,7 @@ class Promised:
         return found
 
     def sensitivity(self, step: int, norm: float) -> float:
-        """How far one unit moves the sum of a step with this clip norm (and the bit beside it), in public scales."""
+        """The most that one unit moves the sum of a step with this clip norm (and the bit), in public scales."""
         rule = self.plan.clipping
         groups = rule.groups(list(self.sizes))
         if groups:

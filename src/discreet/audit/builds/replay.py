@@ -161,7 +161,7 @@ class Replay:
 
 
 def _moved(one: Trace, other: Trace) -> Array:
-    """How far apart the releases of two runs are at each step, relative to the sensitivity."""
+    """The distance between the releases of two runs at each step, relative to the sensitivity."""
     with np.errstate(all="ignore"):
         apart = np.linalg.norm(other.sums() - one.sums(), axis=1) / one.sensitivities()
     return np.where(np.isnan(apart), np.inf, apart)

@@ -96,12 +96,12 @@ class Subject:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many numbers each trained parameter has, in the order of the model."""
+        """The number of entries of each trained parameter, in the order of the model."""
         return {name: one.numel() for name, one in self.model.named_parameters() if one.requires_grad}
 
     @property
     def numbers(self) -> int:
-        """How many numbers are trained."""
+        """The number of entries that are trained."""
         return sum(self.sizes.values())
 
     @property
@@ -115,7 +115,7 @@ class Subject:
 
     @property
     def classes(self) -> int | None:
-        """How many labels there are; None where targets are numbers."""
+        """The number of labels; None where targets are numbers."""
         return None if self.maker.example[1].is_floating_point() else self.maker.classes
 
     @property

@@ -1,4 +1,4 @@
-"""How well an attack does: true positives at few false positives, beside the most that a guarantee allows.
+"""The success of an attack: true positives at few false positives, beside the most that a guarantee allows.
 
 A guarantee bounds the shares over runs and rows on average: TPR <= F(FPR) for the trade-off function of the claim. What
 is measured is of one model and of the rows at hand. Intervals are those of Clopper and Pearson, as if rows were

@@ -31,7 +31,8 @@ def _owners(option: str) -> dict[str, str]:
 def _help(option: str) -> str:
     owners = _owners(option)
     if len(owners) > 1:
-        text = ", or ".join(f"{says} ({name})" for name, says in owners.items())
+        names = {says: ", ".join(name for name, its in owners.items() if its == says) for says in owners.values()}
+        text = ", or ".join(f"{says} ({of})" for says, of in names.items())
     else:
         text = "".join(f"{says}, for --sampling {name}" for name, says in owners.items())
     return f"{text[0].upper()}{text[1:]}."

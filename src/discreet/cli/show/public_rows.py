@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def joining(recipe: Recipe, table: TableSource | None, plan: Plan | AdaptivePlan) -> dict[str, Any] | None:
-    """How many public rows join every step, and with which weight; None if none do.
+    """The number of public rows that join every step, and their weight; None if none do.
 
     Rows of a table are read and tried. Those of a data set are not: their share is reported, and no weight if it
     follows from their number.

@@ -40,8 +40,8 @@ def expected(recipe: Recipe, plan: Plan | AdaptivePlan, joining: Mapping[str, An
 
     try:
         steps = seconds(plan, make, example, engine=engine_of(recipe), public=_rows(example, joining))
-        every = recipe.evaluate_every or max(1, plan.charges // 20)
-        rows = PUBLIC_ROWS.get(recipe.data.name, 0) * (plan.charges // every)
+        every = recipe.evaluate_every or max(1, plan.steps // 20)
+        rows = PUBLIC_ROWS.get(recipe.data.name, 0) * (plan.steps // every)
         return steps + (evaluation_seconds(make, example, rows) if rows else 0.0)
     except DiscreetError:  # the run itself will say what is wrong
         return None

@@ -11,7 +11,7 @@ _ROUNDINGS = 64
 """Numbers may change by this many roundings: kernels may add up in another order."""
 
 _CANCELLED = 16
-"""How much larger than a sum its terms are assumed to be at most."""
+"""The largest ratio of a term to its sum that is assumed."""
 
 _LOOKED_AT = 2**16
 """The size of the sample by which a median is estimated on a card, which computes medians slowly."""

@@ -34,7 +34,7 @@ from discreet.core.assumptions import MOST_BITS
 from discreet.core.errors import UnsupportedModel
 
 _LONGER = 2.0**-MOST_BITS
-"""How much longer an example may be in the second pass, relative to its clip norm: the least that noise covers."""
+"""The most that an example may be longer in the second pass, relative to its clip norm: the least that noise covers."""
 
 
 def ghost_sums(

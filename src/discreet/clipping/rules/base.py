@@ -119,7 +119,7 @@ class Rule(ABC):
         return self.squares(name).sqrt()
 
     def terms(self, name: str) -> int:
-        """How many terms `total` adds up for an example's gradient without forming it."""
+        """The number of terms that `total` adds up for an example's gradient without forming it."""
         return 1
 
     def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:

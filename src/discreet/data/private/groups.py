@@ -27,7 +27,7 @@ class Groups:
         return len(self.starts) - 1
 
     def counts(self, units: IntArray) -> IntArray:
-        """How many rows these units have."""
+        """The number of rows of these units."""
         found: IntArray = self.starts[units + 1] - self.starts[units]
         return found
 

@@ -21,7 +21,7 @@ class Column:
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return (len(self.words) or len(self.edges) + 1) + 1
 
     def code(self, field: str) -> int | None:

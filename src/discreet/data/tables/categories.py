@@ -61,7 +61,7 @@ Weight = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 _ROUNDING = 0.02
-"""How far the sum of rounded shares may be from 1."""
+"""The largest difference of the sum of rounded shares from 1."""
 
 
 def _check_classes(column: Category | Boolean) -> None:

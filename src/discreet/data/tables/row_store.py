@@ -50,7 +50,7 @@ class OnDisk:
         return torch.from_numpy(np.frombuffer(content, dtype=np.float32).reshape(-1, self._width).copy())
 
     def _read(self) -> Callable[[int, int], bytes]:
-        """How many bytes from where on, as one call."""
+        """The number of bytes and where they begin, of one call."""
         if hasattr(os, "pread"):
             return partial(os.pread, self._file.fileno())
 

@@ -239,7 +239,7 @@ class AdaptivePlan(RunPlan):
         raise NotProved("a filter proves what its limits convert to, and no trade-off function")
 
     def purchases(self, bought: Metric | Counts) -> float:
-        """How often a metric or count is bought if all phases are like the first: once after each."""
+        """The number of times that a metric or count is bought if all phases are like the first: once after each."""
         return self.most_steps / self.phase_steps(self.start)
 
     def metric_at(self, position: int) -> None:
@@ -267,7 +267,7 @@ class AdaptivePlan(RunPlan):
         return decided
 
     def phase_steps(self, controls: Controls) -> int:
-        """How many steps a phase with these controls has."""
+        """The number of steps of a phase with these controls."""
         period = self.draw_of(self.event(controls)).sampler.period
         if period > 1:
             return period * round(self.every)

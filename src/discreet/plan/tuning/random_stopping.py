@@ -75,7 +75,7 @@ class Search(Candidates):
 
     @property
     def runs(self) -> int:
-        """How many runs a unit may take part in, on average, rounded up."""
+        """The average number of runs that a unit may take part in, rounded up."""
         return math.ceil(self.trials.mean)
 
     def check(self, plan: FixedPlan) -> None:

@@ -173,7 +173,7 @@ def software(facts: Mapping[str, Any]) -> str:
 
 
 def trained_tensors(facts: Mapping[str, Any]) -> str:
-    """How many of the network's tensors were trained on private data, in words."""
+    """The number of the network's tensors that were trained on private data, in words."""
     trained, total = len(facts["model"]["private"]), len(facts["model"]["initial"])
     if trained < total:
         return f"{trained:,} of the network's {total:,} tensors; the others are as declared before training"

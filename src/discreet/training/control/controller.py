@@ -187,13 +187,13 @@ class AdaptiveControl:
         return (event,)
 
     def _steps_left(self, controls: Controls) -> int:
-        """How many steps with these controls the filter has room for, in whole epochs of disjoint batches."""
+        """The number of steps with these controls that the filter has room for, in whole epochs of disjoint batches."""
         limits, cost = self.plan.filter.limits, self.plan.price(controls)
         room = min((most - used) / price for most, used, price in zip(limits, self._spent(), cost, strict=True))
         return math.floor(room) * self.plan.draw_of(self.plan.event(controls)).sampler.period
 
     def _epochs_left(self, controls: Controls, position: int) -> float:
-        """How many epochs with these controls are left, by the filter and by the most steps of the plan."""
+        """The number of epochs with these controls that are left, by the filter and by the most steps of the plan."""
         steps = min(self._steps_left(self.plan.checked(controls)), self.plan.most_steps - position)
         return steps * controls.expected_batch / self.plan.population
 

@@ -103,7 +103,7 @@ def _try_alone(model: nn.Module, criterion: Criterion, data: PrivateData, device
 
 
 def _rows_at_once(model: nn.Module, data: PrivateData, device: torch.device) -> int:
-    """How many rows are tried at once, by the size of what the model returns for the first."""
+    """The number of rows that are tried at once, by the size of what the model returns for the first."""
     try:
         seen = transformed(data, data.fetch(np.zeros(1, np.int64))[0].to(device))
     except CANNOT_TAKE:

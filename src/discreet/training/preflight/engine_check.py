@@ -56,7 +56,7 @@ _LARGEST_CHUNK = 1024
 """Rows of a chunk, at most, for engines that run it as a batch."""
 
 _LOOKED_AT, _MANY = 64, 0.05
-"""How many rows are searched for long ones, and the share of long rows that is reported."""
+"""The number of rows that are searched for long ones, and the share of long rows that is reported."""
 
 CHECKED: Remembered[Preflight] = Remembered("checked engines")
 """Results of the engine check, used again within one audit."""
@@ -299,7 +299,7 @@ def _warn_of_long_rows(data: PrivateData, reach: float) -> None:
 
 
 def _room(stage: Comparison, name: str) -> int:
-    """How many rows fit into the memory for a chunk."""
+    """The number of rows that fit into the memory for a chunk."""
     if name not in BATCHED:
         return gradient_rows(stage.model)
     return min(_LARGEST_CHUNK, stage.footprint.fitting(name, stage.examples.inputs.device))

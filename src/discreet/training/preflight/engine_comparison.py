@@ -163,7 +163,7 @@ class Comparison:
             raise UnsupportedModel(f"the engine {name!r} cannot run this model: {reason}") from error
 
     def distance(self, name: str, cuts: Sequence[tuple[int, ...]] = CUTS) -> Distance:
-        """How far the engine's sums are from others, with the examples cut into chunks in several ways."""
+        """The distance of the engine's sums from others, with the examples cut into chunks in several ways."""
         found = [self._distance(name, clip, cuts) for clip in self.clips]
         return Distance(*(max(getattr(one, kind) for one in found) for kind in ("reference", "singles", "excess")))
 
@@ -212,12 +212,12 @@ class Comparison:
 
 
 def _numbers(model: nn.Module) -> int:
-    """How many numbers a gradient has."""
+    """The number of entries of a gradient."""
     return sum(parameter.numel() for parameter in private_parameters(model).values())
 
 
 def gradient_rows(model: nn.Module) -> int:
-    """How many gradients, in double precision, fit into the memory for per-example gradients: one at least."""
+    """The number of gradients in double precision that fit into the memory for per-example gradients: one at least."""
     return int(min(256, max(1, _GRADIENT_MEMORY // (8 * _numbers(model)))))
 
 

@@ -87,7 +87,7 @@ def _step(
 
 
 def _rows_alone(plan: Plan | AdaptivePlan) -> float:
-    """How many private rows are predicted for metrics, each alone, on average."""
+    """The average number of private rows that are predicted for metrics, each alone."""
     total = 0.0
     for metric in plan.metrics:
         if metric.kind != "size":

@@ -50,8 +50,8 @@ def evaluate(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Te
 
 
 def rows_at_once(model: nn.Module, row: Tensor, most: int) -> int:
-    """How many rows can be run at once, `most` at most, by what the model returns for one `row`, a batch of one; `most`
-    if it fails on it."""
+    """The number of rows that can be run at once, `most` at most, by what the model returns for one `row`, a batch of
+    one; `most` if it fails on it."""
     try:
         outputs = tree_leaves(model(row))
     except CANNOT_TAKE:

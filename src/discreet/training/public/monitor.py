@@ -134,10 +134,11 @@ class Watch:
         """Metrics on the validation data: what policies see."""
         return {} if self._validation is None else self.evaluated(self._validation)
 
-    def due(self, position: int, every: int) -> bool:
-        """Whether a multiple of `every` was reached since the last call (a bought count may take the exact place)."""
-        before, self._asked = self._asked or position - 1, position
-        return position // every > before // every
+    def due(self, steps: int, every: int) -> bool:
+        """Whether a multiple of `every` was reached since the last call (in an adaptive plan, where a bought count is a
+        step as well, it may take the exact place)."""
+        before, self._asked = self._asked or steps - 1, steps
+        return steps // every > before // every
 
     def look(self, position: int) -> None:
         """Record the public metrics after `position` steps, if there is public data, and the model if it is the best so

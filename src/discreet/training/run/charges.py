@@ -36,7 +36,7 @@ class SealedBooks:
         self._steps = 0
 
     def charged_steps(self, run: str) -> int:
-        """How many steps of the trial were granted."""
+        """The number of steps of the trial that were granted."""
         return self._steps
 
     def reserve(self, run: str, attempt: int, next_events: NextEvents) -> tuple[Receipt, ...]:

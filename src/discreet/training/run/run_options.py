@@ -14,7 +14,7 @@ from discreet.randomness import Stream
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The folder and the ledger of a run. In place of the record, the name of a folder will do.
+    """The folder and the ledger of a run. The name of a folder may be given in its place.
 
     - `folder`: a new folder for the key of the noise, checkpoints and the ledger; nothing in it is for publishing. By
       default one in `discreet-runs`.

@@ -107,7 +107,7 @@ class Tuning:
         self._seen, self._judge = seen_by(plan, data, units, ids)
         if self._judge is not None:
             check_public(self._public.named, None, data)
-        self._every = every_so_often(plan.charges, evaluate_every)
+        self._every = every_so_often(plan.steps, evaluate_every)
         self.folder = Path(self._where.folder or new_name())
         self._start = start or _system_start()
         self._states: list[dict[str, Tensor]] = []

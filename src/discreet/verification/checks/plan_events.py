@@ -128,12 +128,12 @@ def merged(runs: Iterable[tuple[dict[str, Any], int]]) -> Runs:
 
 
 def steps_in(runs: Runs) -> int:
-    """How many steps the runs cover."""
+    """The number of steps that the runs cover."""
     return sum(count * places(event) for event, count in runs)
 
 
 def places(event: dict[str, Any]) -> int:
-    """How many steps one event covers."""
+    """The number of steps that one event covers."""
     if event["event"] == "epoch":
         inner = event["of"]
         return sum(part["count"] for part in inner["of"]) if inner["event"] == "compose" else 1  # an epoch of one batch

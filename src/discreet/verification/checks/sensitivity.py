@@ -41,7 +41,7 @@ _STATED: Mapping[str, set[str]] = {
 """Further fields on clipping in a certificate, by rule."""
 
 _CLOSE = 1e-9
-"""How far a stated figure may be from the recomputed one."""
+"""The largest difference between a stated figure and the recomputed one."""
 
 
 def check_clipping(facts: Mapping[str, Any], sizes: Mapping[str, int], digests: Mapping[str, str]) -> tuple[bool, str]:

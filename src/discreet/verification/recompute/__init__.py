@@ -30,7 +30,7 @@ from discreet.verification.recompute.events import Part, Steps, parts, positive
 __all__ = ["FINEST", "Bounds", "Decision", "decide", "epsilon_bounds"]
 
 FINEST = 5
-"""How often the tolerance is halved before a claim that is still undecided is rejected."""
+"""The number of times that the tolerance is halved before a claim that is still undecided is rejected."""
 
 LOWER_POINTS = 2**20
 """The lower bound uses a grid up to four times finer than the upper, but at most this many points."""

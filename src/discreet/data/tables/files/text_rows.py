@@ -75,7 +75,7 @@ def text_rows(path: Path, csv: CsvFormat) -> Iterator[TextRows]:
 
 
 def lines_in(data: bytes) -> int:
-    """How many lines end in `data`."""
+    """The number of lines that end in `data`."""
     return data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n")
 
 

@@ -225,6 +225,6 @@ def _directed_otherwise(part: Tensor, one: Tensor) -> bool:
 
 
 def _factor(part: Tensor, one: Tensor) -> float:
-    """How often a gradient is contained in another: their inner product over the square of its length."""
+    """The coefficient of a gradient in another: their inner product over the square of its length."""
     square = float(one.square().sum())
     return float((part * one).sum()) / square if square else 0.0
