@@ -90,6 +90,11 @@ def test_epochs_of_shuffled_batches_are_whole() -> None:
     assert [(phase.multiplier, phase.steps) for phase in plan.noise] == [(4.0, 4), (2.0, 4), (1.0, 4)]
 
 
+def test_the_data_of_train_may_be_named_and_is_not_read(capsys: Capture) -> None:
+    write()
+    assert shown(capsys, "--data", "nowhere.npz") == shown(capsys)
+
+
 def test_people_read_phases_and_epsilons(capsys: Capture) -> None:
     write(schedule="time:initial=10,rate=0.5")
     assert run(["plan", "mine.yaml", "--no-probe"]) == 0

@@ -27,6 +27,9 @@ def plan(
     recipe: Annotated[
         str, typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images, as of train.")
     ],
+    data: Annotated[
+        Path | None, typer.Option("--data", help="As of train, whose options fit here: no row is needed, none is read.")
+    ] = None,
     options: TableOptions = NO_TABLE,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
