@@ -132,9 +132,19 @@ def test_the_limit_is_never_below_the_threshold() -> None:
             assert above <= math.ceil((threshold - 1) / noise * scale * (1 + 1e-11)) + 1 + scale * 2.0**-39
 
 
-def test_counts_too_large_for_the_grid_stop_and_do_not_wrap_around(accounts: Accounts) -> None:
+def test_large_counts_do_not_wrap_around_with_little_noise(accounts: Accounts) -> None:
     """A row moves the noisy count by its noise at most, wherever the count lies."""
     event = SparseHistogram(0.1, 3.0)
     counts = {f"{bits}": 2**bits + 50 for bits in range(2, 62)}
     found = frequent(counts, event, accounts(delta=0.5))
     assert set(found) == set(counts)
+    assert all(abs(found[name] - counts[name]) <= 0.1 * 8 + 2.0**-52 * counts[name] for name in counts)
+
+
+def test_noise_for_nobody_is_refused_before_the_charge(accounts: Accounts) -> None:
+    account = accounts()
+    for noise in (1e-300, 1e-7):
+        with pytest.raises(InputError, match="below 2\\^-20 protects nobody"):
+            frequent({"a": 3}, SparseHistogram(noise, 2.0), account)
+    assert isinstance(account.ledger, Ledger)
+    assert account.ledger.verify().entries == 0

@@ -167,6 +167,26 @@ def test_with_hardly_any_noise_the_answers_are_those_of_numpy(accounts: Any) -> 
     assert gram.shape == (3, 3)
 
 
+@pytest.mark.parametrize(
+    ("query", "multiplier", "answer"),
+    [
+        (Count(), 2.0**-20, 3_000_000),
+        (Count(), 1e-4, 3_000_000),
+        (Histogram((0.0, 2.0)), 2.0**-20, [3_000_000]),
+        (Sum(1.0), 2e-6, [3_000_000]),
+        (Mean(1.0), 2e-6, [1]),
+        (Covariance(1.0), 0.5, [[3_000_000]]),
+    ],
+    ids=str,
+)
+def test_many_rows_and_little_noise_do_not_wrap_around(
+    query: Any, multiplier: float, answer: Any, accounts: Any
+) -> None:
+    """Some of these sums have 71 digits of two on their grids; they were cut at 2^62, or wrapped to below 0."""
+    (found,) = release(np.ones((3_000_000, 1)), [query], accounts(), multiplier)
+    assert np.allclose(found, answer, rtol=2.0**-20, atol=8 * multiplier)
+
+
 def test_a_mean_stays_within_its_ball(accounts: Any) -> None:
     (mean,) = release(np.ones((0, 3)), [Mean(1.0)], accounts(), 50.0)
     assert np.linalg.norm(mean) <= 1 + 1e-12

@@ -28,14 +28,12 @@ from discreet.queries.charging import Account, Payment, check_account
 from discreet.queries.choices import Choice, Quantile
 from discreet.queries.draws import CHOICE_ASSUMPTION
 from discreet.queries.rows import private_rows, usable
-from discreet.queries.sums import Count, Covariance, Histogram, Mean, NoisySum, Sum, events
+from discreet.queries.sums import Count, Covariance, Histogram, Mean, NoisySum, Sum, check_multiplier, events
 from discreet.randomness import Purpose, RoundedSampler, Substream
 from discreet.randomness.exact import LARGEST_SCALE
 from discreet.sampling import PoissonSampler
 
 Query = Count | Sum | Mean | Histogram | Covariance | Choice | Quantile
-
-_LEAST_MULTIPLIER = 2.0**-20
 
 Multipliers = float | Sequence[float]
 """One noise multiplier for all sums, or one for each of them in order."""
@@ -173,10 +171,12 @@ def _answer(query: Query, rows: Array, multiplier: float, rate: float, account: 
 def _with_noise(total: NoisySum, multiplier: float, sampler: RoundedSampler, substream: Substream) -> Array:
     """The sum plus a rounded Gaussian of std >= multiplier x contribution, added as whole numbers.
 
-    round(Z) + S = round(Z + S) for whole S: post-processing of the Gaussian mechanism, as in `mechanism.gaussian`.
+    round(Z) + S = round(Z + S) for whole S: post-processing of the Gaussian mechanism, as in `mechanism.gaussian`. S and
+    the sum have as many digits as they need: were S cut or wrapped to 64 bits, that would hold as well, but the answer
+    would be wrong, and a refusal would say how many rows there are. Only the noisy sum is rounded, to float64.
     """
     noise = sampler.draw(substream, total.units.size, _scale(total, multiplier)).reshape(total.units.shape)
-    noisy: Array = np.asarray(total.units + noise) * total.unit
+    noisy: Array = np.asarray(total.units + noise, dtype=object).astype(np.float64) * total.unit
     return noisy
 
 
@@ -206,8 +206,7 @@ def _each(queries: Sequence[Query], multipliers: Multipliers) -> list[float]:
     result = [math.nan] * len(queries)
     for i, value in zip(sums, given, strict=True):
         result[i] = checks.positive("multiplier", value)
-        if not result[i] >= _LEAST_MULTIPLIER:
-            raise InputError(f"a noise multiplier below 2^-20 protects nobody, got {value!r}")
+        check_multiplier(result[i])
     return result
 
 

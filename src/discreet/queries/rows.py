@@ -1,13 +1,12 @@
 """Private rows: an array of numbers, and sums over it that are exact integers.
 
-A row with a number that is not finite contributes zero to every query. Sums add whole numbers in 64-bit integers, so
-their order does not matter and nothing is rounded. A sum that overflows wraps around, before and after noise is added
-alike, which is post-processing.
+A row with a number that is not finite contributes zero to every query. Sums add whole numbers, which are as large as
+they get, so their order does not matter, nothing is rounded, and none wraps around.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +14,12 @@ import numpy.typing as npt
 from discreet.core.array_types import Array, IntArray
 from discreet.core.errors import InputError
 
+Whole = npt.NDArray[np.object_]
+"""Whole numbers of Python, of any size."""
+
 _ROUNDOFF = 2.0**-52
 _CHUNK = 2048
+_HALF_BITS = 32
 GRAM_BITS = 21
 """2,048 products of numbers below 2^21 add up to at most 2^53, so a matrix product in float64 is exact."""
 
@@ -80,21 +83,29 @@ def chunks(rows: Array) -> Iterator[Array]:
         yield rows[start : start + _CHUNK]
 
 
-def unit_sum(rows: Array, bound: float, unit: float) -> IntArray:
-    """The exact sum of `clipped_units`, shape (columns,)."""
-    total = np.zeros(rows.shape[1], np.int64)
-    for part in chunks(rows):
-        total += clipped_units(part, bound, unit).sum(axis=0)
-    return total
+def unit_sum(rows: Array, bound: float, unit: float) -> Whole:
+    """The exact sum of `clipped_units`, shape (columns,). `bound` is at most 2^51 units: 64 bits hold that of a chunk."""
+    return _added((clipped_units(part, bound, unit).sum(axis=0) for part in chunks(rows)), rows.shape[1:])
 
 
-def unit_gram(rows: Array, bound: float, bits: int) -> IntArray:
+def unit_gram(rows: Array, bound: float, bits: int) -> Whole:
     """The exact sum of outer products of rows clipped to `bound`, in multiples of (bound / 2^bits)^2.
 
     Shape (columns, columns). `bits` at most `GRAM_BITS`; one row contributes at most 2^(2 bits) in Frobenius norm.
     """
-    total = np.zeros((rows.shape[1], rows.shape[1]), np.int64)
-    for part in chunks(rows):
+
+    def gram(part: Array) -> IntArray:
         units = clipped_units(part, bound, bound * 2.0**-bits).astype(np.float64)
-        total += (units.T @ units).astype(np.int64)
+        return (units.T @ units).astype(np.int64)
+
+    return _added(map(gram, chunks(rows)), (rows.shape[1], rows.shape[1]))
+
+
+def _added(parts: Iterable[IntArray], shape: tuple[int, ...]) -> Whole:
+    """The exact sum of the parts. 64 bits do not hold it of many rows: the halves of their numbers are added apart."""
+    high, low = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    for part in parts:
+        high += part >> _HALF_BITS
+        low += part & (2**_HALF_BITS - 1)
+    total: Whole = high.astype(object) * 2**_HALF_BITS + low
     return total

@@ -18,12 +18,12 @@ from discreet.core.adjacency import Query
 from discreet.core.errors import InputError, kind_of
 from discreet.core.events import SparseHistogram
 from discreet.queries.charging import Account, check_account
-from discreet.queries.sums import counted
+from discreet.queries.sums import check_multiplier, counted
 from discreet.randomness import Purpose
 from discreet.randomness.exact import LARGEST_SCALE
 
 _MOST = 2**62
-"""More rows than there can be; as many as 64-bit sums hold."""
+"""More rows than there can be."""
 
 
 def sparse_histogram(noise_multiplier: float, escapes: float) -> SparseHistogram:
@@ -42,6 +42,7 @@ def frequent(counts: Mapping[str, int], event: SparseHistogram, account: Account
     check_account(account)
     if not isinstance(event, SparseHistogram):
         raise InputError(f"event must be a SparseHistogram, as sparse_histogram(...) makes it, not {kind_of(event)}")
+    check_multiplier(event.noise_multiplier)
     _check_counts(counts)
     names = sorted(name for name, count in counts.items() if count)
     total = counted(Query.HISTOGRAM, np.array([counts[name] for name in names], np.int64), event.noise_multiplier)

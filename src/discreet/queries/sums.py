@@ -24,10 +24,13 @@ from discreet.core.adjacency import Query
 from discreet.core.array_types import Array, IntArray
 from discreet.core.errors import InputError
 from discreet.core.events import Gaussian
-from discreet.queries.rows import GRAM_BITS, columns_of, unit_gram, unit_sum
+from discreet.queries.rows import GRAM_BITS, Whole, columns_of, unit_gram, unit_sum
 
 GRID_BITS = 30
 """The grid of a sum lies this many bits below its noise."""
+
+LEAST_MULTIPLIER = 2.0**-20
+"""Grids are made for multipliers from here on."""
 
 _LEAST_BOUND = 2.0**-400
 
@@ -36,11 +39,12 @@ _LEAST_BOUND = 2.0**-400
 class NoisySum:
     """An exact sum before noise: whole numbers `units`, which one row moves by at most `contribution` in L2 norm.
 
-    `unit` is the value that a 1 in `units` stands for.
+    `unit` is the value that a 1 in `units` stands for. With little noise the grid is so fine that 64 bits would hold a
+    few thousand rows only, so `units` are numbers of any size.
     """
 
     kind: Query
-    units: IntArray
+    units: Whole
     contribution: float
     unit: float
 
@@ -243,6 +247,12 @@ def _bound(bound: float) -> float:
     return found
 
 
+def check_multiplier(multiplier: float) -> None:
+    """`InputError` for a noise multiplier whose epsilon is in the hundreds of billions."""
+    if not multiplier >= LEAST_MULTIPLIER:
+        raise InputError(f"a noise multiplier below 2^-20 protects nobody, got {multiplier!r}")
+
+
 def _grid(noise: float) -> float:
     """A power of two, `GRID_BITS` bits below `noise`."""
     return math.ldexp(1.0, math.frexp(noise)[1] - 1 - GRID_BITS)
@@ -251,11 +261,11 @@ def _grid(noise: float) -> float:
 def counted(kind: Query, counts: IntArray, multiplier: float) -> NoisySum:
     """Counts as exact multiples of a grid, a power of two at most 1; one row moves them by 1 / grid multiples.
 
-    Counts are cut at 2^62 multiples, so that none wraps around; the cut does not let a row move them further.
+    The grid is public: it follows from the noise, never from the counts.
     """
     unit = min(1.0, _grid(multiplier))
-    per_unit = round(1 / unit)
-    return NoisySum(kind, np.minimum(counts, 2**62 // per_unit) * per_unit, 1 / unit, unit)
+    units = np.asarray(counts.astype(object) * round(1 / unit), dtype=object)  # of shape () it is a number
+    return NoisySum(kind, units, 1 / unit, unit)
 
 
 def _column(column: object) -> None:

@@ -8,6 +8,7 @@ lies between two quantiles of the others. For a column with no known bounds see 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -124,9 +125,14 @@ def _range(counts: Sequence[Array], buy: Bought) -> tuple[float, float]:
 def _histograms(buy: Bought) -> list[tuple[Histogram, float]]:
     """The histograms for a range, each with the deviation of its noise."""
     if buy.between is not None:
-        return [(Histogram(_edges(buy.between, buy.bins)), buy.noise)]
+        return [(_closed(_edges(buy.between, buy.bins)), buy.noise)]
     powers, eighths = magnitudes.noises(buy.noise)
-    return [(Histogram(magnitudes.POWERS), powers), (Histogram(magnitudes.EIGHTHS), eighths)]
+    return [(_closed(magnitudes.POWERS), powers), (_closed(magnitudes.EIGHTHS), eighths)]
+
+
+def _closed(edges: tuple[float, ...]) -> Histogram:
+    """The histogram whose last bin has its upper edge too, as the range has its ends."""
+    return Histogram((*edges[:-1], math.nextafter(edges[-1], math.inf)))
 
 
 def _edges(between: tuple[float, float], bins: int) -> tuple[float, ...]:

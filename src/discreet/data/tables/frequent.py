@@ -20,7 +20,7 @@ from discreet.core.events import SparseHistogram
 from discreet.data.tables.categories import Category, formula_like
 from discreet.data.tables.files.reading import blocks
 from discreet.data.tables.schema import Schema
-from discreet.data.tables.values import BadValue, Marks, occurring
+from discreet.data.tables.values import BadValue, Marks, as_number, occurring
 from discreet.queries import Account
 from discreet.queries.sparse_histogram import frequent, sparse_histogram
 
@@ -58,17 +58,18 @@ def counts_of(path: Path, schema: Schema, names: Sequence[str]) -> Counts:
     counted. `InputError` for a column with more different values than memory is spent on.
     """
     found: dict[str, dict[str, int]] = {name: {} for name in names}
-    start, marks = 0, schema.marks
+    start = 0
     for block in blocks(path, schema, names):
         for name in names:
-            _add(found[name], path, name, schema, _occurring(path, name, block, start, marks))
+            _add(found[name], path, name, schema, _occurring(path, name, block, start, schema))
         start += block.num_rows
     return found
 
 
-def _occurring(path: Path, name: str, block: pa.RecordBatch, start: int, marks: Marks) -> list[tuple[str, int]]:
+def _occurring(path: Path, name: str, block: pa.RecordBatch, start: int, schema: Schema) -> list[tuple[str, int]]:
+    column = schema.columns[name]
     try:
-        return occurring(block.column(name), marks)
+        return occurring(block.column(name), schema.marks, numeric=isinstance(column, Category) and column.numeric)
     except BadValue as bad:
         raise InputError(f"{path}: row {start + bad.row + 1}, column {name!r}: {bad}") from None
 
@@ -76,8 +77,9 @@ def _occurring(path: Path, name: str, block: pa.RecordBatch, start: int, marks: 
 def _add(total: dict[str, int], path: Path, name: str, schema: Schema, more: Sequence[tuple[str, int]]) -> None:
     column = schema.columns[name]
     assert isinstance(column, Category)
+    named = _named(column, schema.marks)
     for text, count in more:
-        value = column.same.get(text, text)
+        value = named.get(text, text)
         if 0 < len(value) <= _LONGEST and value.isprintable() and not formula_like(value):
             total[value] = total.get(value, 0) + count
     if len(total) > _MOST:
@@ -85,3 +87,12 @@ def _add(total: dict[str, int], path: Path, name: str, schema: Schema, more: Seq
             f"{path}: column {name!r} has more than {_MOST} different values, too many for categories; say type: "
             "ignore, or list the categories that matter"
         )
+
+
+def _named(column: Category, marks: Marks) -> Mapping[str, str]:
+    """The category for every text that `same` names, in the form that `codes` compares. A number that others are mapped
+    to is spelled as it is there."""
+    if not column.numeric:
+        return column.same
+    own = {as_number(name, marks): name for name in column.same.values()}
+    return own | {as_number(text, marks): name for text, name in column.same.items()}

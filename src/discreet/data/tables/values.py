@@ -52,7 +52,7 @@ def codes(values: pa.Array, column: Category | Boolean, marks: Marks) -> IntArra
     if isinstance(column, Boolean):
         texts = pc.utf8_lower(texts)
     elif column.numeric:
-        texts, known = _as_numbers(texts, marks), {_as_number(text, marks): code for text, code in known.items()}
+        texts, known = _as_numbers(texts, marks), {as_number(text, marks): code for text, code in known.items()}
     places = pc.index_in(texts, value_set=pa.array(list(known), pa.string()))
     numbers = np.array([*known.values(), UNSEEN], np.int64)
     found: IntArray = numbers[pc.fill_null(places, len(known)).to_numpy(zero_copy_only=False)]
@@ -60,13 +60,14 @@ def codes(values: pa.Array, column: Category | Boolean, marks: Marks) -> IntArra
     return found
 
 
-def occurring(values: pa.Array, marks: Marks) -> list[tuple[str, int]]:
+def occurring(values: pa.Array, marks: Marks, *, numeric: bool = False) -> list[tuple[str, int]]:
     """The texts that occur in a column, in the form that `codes` compares, with their counts; missing values are left
-    out."""
+    out. `numeric`: as of a `Category`."""
     values = plain(values, marks)
     if pa.types.is_null(values.type):
         return []
-    found = pc.value_counts(_as_texts(values, marks))
+    texts = _as_texts(values, marks)
+    found = pc.value_counts(_as_numbers(texts, marks) if numeric else texts)
     pairs = zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
     return [(text, count) for text, count in pairs if text is not None]
 
@@ -126,7 +127,7 @@ def plain(values: pa.Array, marks: Marks) -> pa.Array:
 
 def _as_numbers(texts: pa.Array, marks: Marks) -> pa.Array:
     found = texts.dictionary_encode()
-    spellings = [_as_number(text, marks) for text in found.dictionary.to_pylist()]
+    spellings = [as_number(text, marks) for text in found.dictionary.to_pylist()]
     return pa.array(spellings, pa.string()).take(found.indices)
 
 
@@ -146,7 +147,7 @@ def type_name(kind: pa.DataType, marks: Marks) -> str:
     return str(kind) if marks.show else re.split(r"[<(\[]", str(kind))[0]
 
 
-def _as_number(text: str, marks: Marks) -> str:
+def as_number(text: str, marks: Marks) -> str:
     """One spelling for each number: 1, 1.0 and 01 are 1. Other texts as they are."""
     try:
         value = float(text.replace(marks.decimal, "."))
