@@ -17,6 +17,7 @@ from discreet.publication import publish
 from discreet.publication.certificate_schema import certificate_schema
 from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.sampling_words import how_drawn
+from discreet.recipes.sections.private_metrics import RecipeMetric
 
 facts = plan.model_dump(mode="json")
 assert facts["sampling"] == {"kind": "coins"} and facts["clipping"]["kind"] == "halved", facts
@@ -25,6 +26,7 @@ assert plan.first_steps(6) == Plan.poisson(
     population=40, batch=20, steps=6, delta=1e-5, clip_norm=1.0, noise_multiplier=2.0
 ).first_steps(6)
 assert len(trained.bought) == 1 and trained.bought[0].metric == "training_sure"
+assert RecipeMetric(kind="sure", noise=5.0).with_noise(5.0) == plan.metrics[0]
 steps = Repeat(Poisson(0.5, Gaussian(2.0)), 6)
 classic, improved = guarantee(steps, 1e-5, method="rdp-classic"), guarantee(steps, 1e-5, method="rdp")
 assert classic.epsilon > improved.epsilon and classic.method == "rdp-classic"

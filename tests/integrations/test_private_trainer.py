@@ -22,7 +22,7 @@ PLAN = discreet.Plan.poisson(population=40, batch=20, steps=2, clip_norm=1.0, de
 def trainer_for(folder: Path, model: Any, rows: Any, **changes: Any) -> Any:
     from discreet.integrations.huggingface import PrivateTrainer
 
-    keywords = ("data_collator", "length", "label_length", "task", "eval_dataset", "columns")
+    keywords = ("data_collator", "length", "label_length", "task", "eval_dataset", "columns", "early", "told", "plan")
     given = {name: changes.pop(name) for name in keywords if name in changes}
     arguments = {"output_dir": str(folder / "hf"), "report_to": [], "use_cpu": True, "learning_rate": 1e-2} | changes
     options = {"run": folder / "run", "engine": discreet.EngineOptions("bookkeeping")}
@@ -30,9 +30,8 @@ def trainer_for(folder: Path, model: Any, rows: Any, **changes: Any) -> Any:
         model=model,
         args=transformers.TrainingArguments(**arguments),
         train_dataset=rows,
-        plan=PLAN,
         options=options,
-        **given,
+        **{"plan": PLAN} | given,
     )
 
 
@@ -83,6 +82,48 @@ def test_arguments_that_count(tmp_path: Path) -> None:
     assert trainer.lr_scheduler.get_last_lr() == [0.0]
     assert trainer._loss.label_smoothing == 0.1
     assert trainer.trained.model.inner.is_gradient_checkpointing
+
+
+LONGER: dict[str, Any] = {
+    "population": 40,
+    "batch": 20,
+    "steps": 4,
+    "clip_norm": 1.0,
+    "delta": 1e-3,
+    "noise_multiplier": 1.0,
+}
+
+
+def test_a_schedule_ends_with_the_steps_of_a_plan_that_buys_metrics(tmp_path: Path) -> None:
+    metrics = [discreet.plan.Metric(kind="accuracy", noise=50.0, every=2)]
+    plan, rows = discreet.Plan.poisson(**LONGER, metrics=metrics), field_rows("classification", 40)
+    assert (plan.steps, plan.charges) == (4, 6)
+    model = with_lora(inner_model("BERT", "classification"), TASKS["classification"])
+    trainer = trainer_for(tmp_path, model, rows, plan=plan, lr_scheduler_type="linear")
+    assert trainer.train().charged_steps == 6
+    assert trainer.lr_scheduler.get_last_lr() == [0.0]
+
+
+@pytest.mark.parametrize(("given", "steps"), [(1, [1, 2]), (0.6, [2]), (2, [2])])
+def test_evaluations_are_as_frequent_as_the_arguments_say(given: float, steps: list[int], tmp_path: Path) -> None:
+    model, rows = with_lora(inner_model("Llama"), TASKS["causal-lm"]), field_rows("causal-lm", 40)
+    changes = {"eval_strategy": "steps", "eval_steps": given, "eval_dataset": field_rows("causal-lm", 8, seed=1)}
+    trained = trainer_for(tmp_path, model, rows, **changes).train()
+    assert [one.step for one in trained.evaluations] == steps
+
+
+def test_the_best_model_is_chosen_by_a_rule_of_the_run(tmp_path: Path) -> None:
+    told: list[int] = []
+    model, rows = with_lora(inner_model("Llama"), TASKS["causal-lm"]), field_rows("causal-lm", 40)
+    changes = {"eval_dataset": field_rows("causal-lm", 8, seed=1), "plan": discreet.Plan.poisson(**LONGER)}
+    never_better = discreet.training.EarlyStopping("loss", patience=1, least=100.0)
+    after = [lambda one: told.append(one.step)]
+    trainer_for(tmp_path, model, rows, early=never_better, told=after, **changes).train()
+    assert told[:2] == [1, 2]
+    assert 3 not in told
+    best = {"load_best_model_at_end": True, "eval_strategy": "steps", "save_strategy": "steps", "eval_steps": 1}
+    with pytest.raises(InputError, match=r"load_best_model_at_end has no checkpoints .* early="):
+        trainer_for(tmp_path, model, rows, save_steps=1, **best, **changes)
 
 
 class Forgets(torch.optim.SGD):

@@ -7,6 +7,7 @@ declared public by its hash, and only the adapters are clipped and noised.
 from __future__ import annotations
 
 import inspect
+import math
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +24,8 @@ from discreet.integrations.moved import FirstStep
 from discreet.language import Task, TransformersModel, TransformersRows, task_named, task_of_model
 from discreet.language.tasks import base_of
 from discreet.plan import AdaptivePlan, Plan
-from discreet.training import Callback, EngineOptions, PublicData, Trained, Training, refuse_own_rows
+from discreet.training import EarlyStopping, EngineOptions, PublicData, Trained, Training, refuse_own_rows
+from discreet.training.callbacks.base import Callbacks, as_callbacks
 
 __all__ = ["PrivateTrainer", "publish_adapters"]
 
@@ -35,12 +37,14 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
 
     - `train_dataset` is private, `eval_dataset` declared public.
     - Of the arguments these count: learning rate and its schedule over the steps of the plan, the optimizer and its
-      settings, `label_smoothing_factor`, `gradient_checkpointing`, `bf16`, and those of evaluation. Batches, epochs and
+      settings, `label_smoothing_factor`, `gradient_checkpointing`, `bf16`, those of `evaluate`, and for evaluations
+      during `train` `eval_steps` with `eval_strategy="steps"`; there are about twenty otherwise. Batches, epochs and
       clipping are those of the plan. A collator is given one row at a time.
     - `task`: by default what the class of the model is for. `length`, `label_length`: the public lengths of rows
       (`TransformersRows`). `columns`: the inputs of the model; by default those of the task, and `token_type_ids` where
       the data set has a column of that name. `reduction`: of the loss over the tokens of a row.
-    - `told`: callbacks. `options` go to `Training` (`run`, `engine`, `units`, `public`, ...).
+    - `told`: callbacks of `discreet`, or functions. `early`: when to stop, and which model is kept. `options` go to
+      `Training` (`run`, `engine`, `units`, `public`, ...).
 
     After the first step it is checked that exactly the trainable weights moved. After `train`, `trained` is what
     `publish` and `publish_adapters` take, and `model` is the published one.
@@ -57,7 +61,8 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         label_length: int | None = None,
         columns: Sequence[str] | None = None,
         reduction: str = "mean",
-        told: Sequence[Callback] = (),
+        told: Callbacks = (),
+        early: EarlyStopping | None = None,
         options: Mapping[str, Any] = types.MappingProxyType({}),
         **named: Any,
     ) -> None:
@@ -66,8 +71,13 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
             raise InputError("clipping and batches are those of the plan; leave out max_grad_norm and accumulation")
         if self.args.fp16:
             raise InputError("gradients vanish in float16 without scaling; use bf16=True")
+        if self.args.load_best_model_at_end:
+            raise InputError(
+                "load_best_model_at_end has no checkpoints to choose from; leave it out, and say which model is kept: "
+                'early=discreet.training.EarlyStopping("loss", patience=None)'
+            )
         self._columns = None if columns is None else tuple(columns)
-        self._plan, self._told, self._options = plan, tuple(told), dict(options)
+        self._plan, self._told, self._options, self._early = plan, as_callbacks(told), dict(options), early
         self._task = task_of_model(self.model) if task is None else task_named(task)
         self._lengths: dict[str, int | None] = {"length": length, "label_length": label_length}
         smoothing = {"label_smoothing": self.args.label_smoothing_factor} if self.args.label_smoothing_factor else {}
@@ -87,7 +97,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         private = [parameter for parameter in model.parameters() if parameter.requires_grad]
         kind, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)
         optimizer = kind(private, **settings)
-        scheduler = self.create_scheduler(self._plan.charges, optimizer)
+        scheduler = self.create_scheduler(self._plan.steps, optimizer)  # it is not stepped for metrics and queries
         public = None if self.eval_dataset is None else self._rows(self.eval_dataset).tensors()
         options: dict[str, Any] = {"shard": "replicate" if launched() else None, "scheduler": scheduler} | self._options
         declared = PublicData.of(options.get("public"))
@@ -100,8 +110,16 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         published: Any = training.watch.published  # also if the run is broken off: the other one saw private rows
         self.model = self.model_wrapped = published.inner
         first = FirstStep(lambda: training.watch.published, optimizer)
-        self.trained = training.run(progress=False, callbacks=(first, *self._told))
+        told = (first, *self._told)
+        self.trained = training.run(evaluate_every=self._every(), progress=False, early=self._early, callbacks=told)
         return self.trained
+
+    def _every(self) -> int | None:
+        """Steps between evaluations, if the arguments say so."""
+        if self.args.eval_strategy != "steps":
+            return None
+        given = self.args.eval_steps
+        return math.ceil(given * self._plan.steps) if given < 1 else int(given)  # below 1 it is a share of all steps
 
     def _rows(self, rows: Any) -> TransformersRows:
         if isinstance(rows, IterableDataset) or not hasattr(rows, "__getitem__") or not len(rows):

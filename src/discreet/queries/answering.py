@@ -171,9 +171,9 @@ def _answer(query: Query, rows: Array, multiplier: float, rate: float, account: 
 def _with_noise(total: NoisySum, multiplier: float, sampler: RoundedSampler, substream: Substream) -> Array:
     """The sum plus a rounded Gaussian of std >= multiplier x contribution, added as whole numbers.
 
-    round(Z) + S = round(Z + S) for whole S: post-processing of the Gaussian mechanism, as in `mechanism.gaussian`. S and
-    the sum have as many digits as they need: were S cut or wrapped to 64 bits, that would hold as well, but the answer
-    would be wrong, and a refusal would say how many rows there are. Only the noisy sum is rounded, to float64.
+    round(Z) + S = round(Z + S) for whole S: post-processing of the Gaussian mechanism, as in `mechanism.gaussian`. S
+    has as many digits as it needs: cut or wrapped to 64 bits it would be as private and wrong, and a refusal would say
+    how many rows there are. Only the noisy sum is rounded, to float64.
     """
     noise = sampler.draw(substream, total.units.size, _scale(total, multiplier)).reshape(total.units.shape)
     noisy: Array = np.asarray(total.units + noise, dtype=object).astype(np.float64) * total.unit

@@ -84,7 +84,7 @@ def chunks(rows: Array) -> Iterator[Array]:
 
 
 def unit_sum(rows: Array, bound: float, unit: float) -> Whole:
-    """The exact sum of `clipped_units`, shape (columns,). `bound` is at most 2^51 units: 64 bits hold that of a chunk."""
+    """The exact sum of `clipped_units`, shape (columns,). A `bound` of at most 2^51 units keeps a chunk in 64 bits."""
     return _added((clipped_units(part, bound, unit).sum(axis=0) for part in chunks(rows)), rows.shape[1:])
 
 

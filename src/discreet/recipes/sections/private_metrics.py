@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
@@ -12,7 +12,7 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, Repeat
 from discreet.plan import Metric
-from discreet.plan.metrics import Part, Positive
+from discreet.plan.metrics import Kind, Part, Positive
 from discreet.plan.pydantic_base import Frozen, validate
 from discreet.plan.sampling import Count, Rate
 from discreet.plan.timeline import purchases_of
@@ -37,7 +37,7 @@ Share = Annotated[float, Field(gt=0, lt=1), BeforeValidator(_share)]
 class RecipeMetric(Frozen):
     """A `Metric` whose noise may be left out if it is on held-out rows; it is then as small as the budget allows."""
 
-    kind: Literal["accuracy", "loss", "size"] = "accuracy"
+    kind: Kind = "accuracy"
     noise: Positive | None = None
     every: Count | None = None
     bound: Positive | None = None
