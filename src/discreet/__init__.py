@@ -12,7 +12,7 @@ from discreet._version import __version__ as __version__
 if TYPE_CHECKING:
     from discreet.accounting.account import guarantee as guarantee
     from discreet.accounting.answers.calibrate import calibrate_noise as calibrate_noise
-    from discreet.accounting.answers.tradeoff import trade_off as trade_off
+    from discreet.accounting.answers.event_tradeoff import trade_off as trade_off
     from discreet.certificate import ModelSpec as ModelSpec
     from discreet.clipping import replace_batch_norm as replace_batch_norm
     from discreet.core.adjacency import Adjacency as Adjacency
@@ -80,7 +80,7 @@ _HOMES = {
     "load": "prediction",
     "publish": "publication",
     "replace_batch_norm": "clipping",
-    "trade_off": "accounting.answers.tradeoff",
+    "trade_off": "accounting.answers.event_tradeoff",
     "verify": "publication",
 }
 

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from discreet.accounting.account import PROVING, Method, guarantee
-from discreet.accounting.answers.tradeoff import trade_off
+from discreet.accounting.answers.event_tradeoff import trade_off
 from discreet.accounting.pld.epsilon_interval import EpsilonInterval, Release, epsilon_interval
 from discreet.accounting.theories.gdp import epsilon_bounds
 from discreet.core.events import Event, Gaussian, Poisson, Repeat, flatten

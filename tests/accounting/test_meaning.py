@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from discreet.accounting.answers import attack_risk, tradeoff
+from discreet.accounting.answers.event_tradeoff import trade_off
 from discreet.accounting.theories import gdp
 from discreet.core.errors import InputError
 from discreet.core.events import Gaussian, Poisson, Repeat
@@ -57,7 +58,7 @@ def test_posterior_without_delta(epsilon: float, prior: float, posterior: float)
 def test_side_by_side_the_curve_is_never_the_worse_and_far_better_in_the_middle() -> None:
     """A (7.10, 1e-5) of Bu et al. 2020, Table 1, row 3, is about mu = 1.13 in truth: the point of their section 4.1."""
     event = Repeat(Poisson(256 / 60000, Gaussian(0.7)), 10547)
-    both = attack_risk.side_by_side(tradeoff.trade_off(event), 7.10, 1e-5)
+    both = attack_risk.side_by_side(trade_off(event), 7.10, 1e-5)
     assert both.curve is not None
     assert both.best is both.curve
     for share in (0.0, 1e-7, 1e-4, 0.01, 0.1, 0.5, 0.99, 1.0):

@@ -15,8 +15,8 @@ from scipy.stats import norm
 
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.adaptive import costs
+from discreet.accounting.answers.event_tradeoff import trade_off
 from discreet.accounting.answers.profile import delta_at, group_guarantee
-from discreet.accounting.answers.tradeoff import trade_off
 from discreet.accounting.theories import pure
 from discreet.core.adjacency import Adjacency
 from discreet.core.array_types import Array

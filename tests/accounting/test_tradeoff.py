@@ -11,14 +11,14 @@ from tilting import delta_of
 
 from discreet.accounting.account import guarantee
 from discreet.accounting.answers.covering_mu import corners, covering_mu, fitted
+from discreet.accounting.answers.event_tradeoff import trade_off
 from discreet.accounting.answers.tradeoff import (
     GaussianTradeOff,
     PolygonalTradeOff,
     TradeOff,
-    _polygonal,
     from_mu,
     from_pairs,
-    trade_off,
+    polygonal,
 )
 from discreet.accounting.pld import delta_profile
 from discreet.accounting.pld.epsilon_interval import Release
@@ -39,7 +39,7 @@ def sampled(rate: float, noise: float, steps: int) -> Event:
 def gaussian_by_pld(noise: float, steps: int) -> PolygonalTradeOff:
     """The curve of unsampled Gaussians by way of their privacy-loss distribution, which `trade_off` does not need."""
     found = delta_profile.whole_profile([Release(1.0, noise, steps)])
-    return _polygonal(found.epsilons, found.deltas, found.false_positives, found.true_positives)
+    return polygonal(found.epsilons, found.deltas, found.false_positives, found.true_positives)
 
 
 def g(mu: float, shares: Array = SHARES) -> Array:

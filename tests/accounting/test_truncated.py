@@ -13,6 +13,8 @@ from scipy.stats import binom, norm
 
 from discreet.accounting import Compose, delta_at, group_guarantee
 from discreet.accounting.account import guarantee
+from discreet.accounting.answers import attack_risk, solve
+from discreet.accounting.answers.event_tradeoff import trade_off
 from discreet.accounting.pld.discretise import pessimistic
 from discreet.accounting.pld.poisson_pair import Direction, Pair
 from discreet.accounting.pld.truncated_pair import TruncatedPair
@@ -88,6 +90,15 @@ def _composed(p: Array, q: Array, steps: int, epsilon: float) -> float:
 
 
 @pytest.mark.parametrize("zero_out", [False, True])
+def test_no_attack_exceeds_the_delta_of_its_epsilon(zero_out: bool) -> None:
+    adjacency = Adjacency.ZERO_OUT if zero_out else Adjacency.ADD_REMOVE
+    for plan in random_plans(7, 6, largest=30):
+        epsilon = guarantee(event_of(plan), plan[-1], adjacency).epsilon
+        found = delta_at(event_of(plan), epsilon, adjacency)
+        assert attacked(plan, zero_out=zero_out) <= found.delta <= 1.02 * plan[-1], plan
+
+
+@pytest.mark.parametrize("zero_out", [False, True])
 def test_no_attack_on_100_random_plans_exceeds_the_bound(zero_out: bool) -> None:
     finite = close = 0
     for plan in random_plans(5, 100, largest=40):
@@ -154,6 +165,49 @@ def test_more_room_costs_less_down_to_poisson() -> None:
     assert all(more <= less * 1.002 for less, more in itertools.pairwise(found))
     assert found[0] < math.inf
     assert found[-1] == pytest.approx(guarantee(Repeat(Poisson(0.01, Gaussian(1.0)), 200), 1e-6).epsilon, rel=1e-4)
+
+
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT])
+@pytest.mark.parametrize(
+    ("noise", "steps", "rate", "capacity", "population", "delta"),
+    [(2.0, 100, 0.1, 8, 50, 1e-5), (2.0, 100, 0.1, 20, 100, 1e-5), (3.0, 5, 1.0, 9, 10, 1e-3)],
+)
+def test_every_question_has_the_answer_of_epsilon(
+    noise: float, steps: int, rate: float, capacity: int, population: int, delta: float, adjacency: Adjacency
+) -> None:
+    """delta at an epsilon, the trade-off function, its (epsilon, delta), and a group of two."""
+    event = Repeat(TruncatedPoisson(rate, capacity, population, Gaussian(noise)), steps)
+    certified = guarantee(event, delta, adjacency)
+    found = delta_at(event, certified.epsilon, adjacency)
+    assert found.lower is not None
+    assert found.lower <= delta
+    assert 0.9 * delta <= found.delta <= 1.02 * delta  # the curve may be a little sharper than one epsilon
+    curve = trade_off(event, adjacency, delta)
+    assert certified.lower is not None
+    assert certified.lower <= curve.epsilon(delta) <= certified.epsilon * 1.005
+    risk = attack_risk.from_event(event, adjacency)
+    assert risk.true_positive_rate(0.01) <= attack_risk.from_budget(certified.epsilon, delta).true_positive_rate(0.01)
+    pair = group_guarantee(event, 2, delta, adjacency)
+    assert certified.epsilon < pair.epsilon < 5 * certified.epsilon
+
+
+def test_delta_of_a_long_run() -> None:
+    """256 of 60,000 on average, with room for 320: next to nothing above Poisson batches, which bound it from below."""
+    event = Repeat(TruncatedPoisson(256 / 60000, 320, 60000, Gaussian(1.1)), 14062)
+    found = delta_at(event, guarantee(event, 1e-5).epsilon)
+    assert found.lower is not None
+    assert 8e-6 < found.lower < found.delta <= 1.01e-5
+
+
+def test_noise_for_an_attack_on_truncated_batches() -> None:
+    """20 places for 10 on average cost little beside Poisson batches, whose noise is a lower bound."""
+
+    def truncated(noise: float) -> Repeat:
+        return Repeat(TruncatedPoisson(0.1, 20, 100, Gaussian(noise)), 10)
+
+    found = solve.noise_for(truncated, solve.true_positives_of(0.01), 0.05)
+    plain = solve.noise_for(lambda s: Repeat(Poisson(0.1, Gaussian(s)), 10), solve.true_positives_of(0.01), 0.05)
+    assert plain.value * 0.999 <= found.value <= 1.1 * plain.value
 
 
 def test_beside_other_releases() -> None:

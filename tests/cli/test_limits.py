@@ -42,6 +42,16 @@ def test_delta_as_text_and_by_an_estimate(capsys: Capture) -> None:
     assert "proved" not in out
 
 
+def test_where_nothing_is_proved_nothing_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    """By Rényi bounds, a batch that is often full has no finite epsilon; by its privacy loss it has."""
+    plan = ["--sampling", "truncated", "--batch", "10", "--population", "100", "--capacity", "12", "--noise", "2"]
+    for asked in (["--delta", "1e-5"], ["--at-epsilon", "9"]):
+        assert run(["epsilon", *plan, "--steps", "10", *asked, "--method", "rdp"]) == 0
+        assert "nothing is proved by rdp" in capsys.readouterr().out
+        assert run(["epsilon", *plan, "--steps", "10", *asked]) == 0
+        assert ", proved by pld" in capsys.readouterr().out
+
+
 def test_groups(capsys: Capture) -> None:
     one = shown(capsys, "epsilon", *PLAN, "--delta", "1e-5")
     three = shown(capsys, "epsilon", *PLAN, "--delta", "1e-5", "--group", "3")

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from discreet.accounting import delta_at
 from discreet.accounting.account import guarantee
 from discreet.accounting.answers.covering_mu import covering_mu
-from discreet.accounting.answers.tradeoff import trade_off
+from discreet.accounting.answers.event_tradeoff import trade_off
 from discreet.core.adjacency import Adjacency
-from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
+from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat, TruncatedPoisson
 
 SLOW = settings(max_examples=8, deadline=None, derandomize=True)
 SHARES = np.array([0.0, 1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.8, 0.99, 1.0])
@@ -73,6 +74,34 @@ def test_the_accountant_the_curve_and_its_summary_agree(part: tuple[float, float
     mu = covering_mu(curve, 1e-6)
     assert mu <= covering_mu(trade_off(Repeat(Gaussian(part[1]), part[2])), 0) * 1.01  # no sampling is the worst case
     assert np.all(curve.group(size).lower(SHARES) <= curve.lower(SHARES) + 1e-6)
+
+
+@settings(SLOW, max_examples=6)
+@given(
+    st.tuples(st.floats(0.02, 1), noises, st.integers(1, 60)),
+    st.integers(3, 300),
+    st.floats(-0.5, 5),
+    st.floats(math.log(1e-8), math.log(1e-2)).map(math.exp),
+    st.sampled_from([Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT]),
+)
+def test_truncated_batches_lie_between_poisson_batches_and_their_epsilon(
+    part: tuple[float, float, int], population: int, room: float, delta: float, adjacency: Adjacency
+) -> None:
+    """An attack on Poisson batches is one on truncated ones; delta at the epsilon of a delta is that delta, to 2 %."""
+    rate, noise, steps = part
+    capacity = max(1, round(rate * population + room * math.sqrt(rate * population)))
+    plan = Repeat(TruncatedPoisson(rate, capacity, population, Gaussian(noise)), steps)
+    proved, open_ended = guarantee(plan, delta, adjacency), trade_off(event(*part), adjacency)
+    curve = trade_off(plan, adjacency, delta)
+    assert np.all(curve.lower(SHARES) <= open_ended.upper(SHARES))
+    assert np.all(curve.lower(SHARES) <= curve.upper(SHARES))
+    assert np.all(curve.delta(EPSILONS) >= open_ended.delta_lower(EPSILONS))
+    assert np.all(np.diff(curve.delta(EPSILONS)) <= 0)
+    found, more = (delta_at(plan, epsilon, adjacency) for epsilon in (proved.epsilon, proved.epsilon + 0.3))
+    assert more.delta <= found.delta <= 1.02 * delta
+    assert found.lower is not None
+    assert found.lower <= found.delta
+    assert found.delta >= open_ended.delta_lower(np.array([proved.epsilon]))[0]
 
 
 @SLOW

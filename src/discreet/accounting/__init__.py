@@ -7,9 +7,9 @@ if TYPE_CHECKING:
     from discreet.accounting.account import Method as Method
     from discreet.accounting.account import guarantee as guarantee
     from discreet.accounting.answers.calibrate import calibrate_noise as calibrate_noise
+    from discreet.accounting.answers.event_tradeoff import trade_off as trade_off
     from discreet.accounting.answers.profile import delta_at as delta_at
     from discreet.accounting.answers.profile import group_guarantee as group_guarantee
-    from discreet.accounting.answers.tradeoff import trade_off as trade_off
     from discreet.core.events import Allocation as Allocation
     from discreet.core.events import Compose as Compose
     from discreet.core.events import CyclicPoisson as CyclicPoisson
@@ -31,7 +31,7 @@ _HOMES = {
     **dict.fromkeys(("Method", "guarantee"), "accounting.account"),
     "calibrate_noise": "accounting.answers.calibrate",
     **dict.fromkeys(("delta_at", "group_guarantee"), "accounting.answers.profile"),
-    "trade_off": "accounting.answers.tradeoff",
+    "trade_off": "accounting.answers.event_tradeoff",
     **dict.fromkeys(
         ("Allocation", "Compose", "CyclicPoisson", "Epoch", "Event", "FixedSize", "Gaussian"), "core.events"
     ),

@@ -118,6 +118,16 @@ class Releases:
         return rest
 
     @property
+    def filled_tells_all(self) -> bool:
+        """Whether the pairs of `filled`, and Gaussian pairs of `never_truncated`, are all that was released.
+
+        Nothing that is pure, and no search or period; nor steps of fixed size, which their symmetrised curve alone
+        proves.
+        """
+        others = self.pures or self.selections or self.periods or (self.fixed_size and self.sampled)
+        return not others
+
+    @property
     def periods(self) -> list[Periods]:
         """Periods of random allocation whose privacy loss is known."""
         return [part.periods for part in self.dominated if part.periods is not None]

@@ -118,9 +118,7 @@ def _gaussian(parts: Releases, delta: float, theorem: str = "") -> Proved:
 
 def _truncated(parts: Releases, delta: float, tolerance: Tolerance) -> float:
     """Truncated batches, perhaps beside Gaussian releases: no delta is set aside for units that are left out."""
-    if parts.pures or parts.selections or parts.periods:
-        return math.inf
-    if parts.fixed_size and parts.sampled:  # steps of fixed size are proved by their symmetrised curve alone
+    if not parts.filled_tells_all:
         return math.inf
     either = parts.adjacency is Adjacency.ZERO_OUT
     return truncated_upper(parts.filled, parts.never_truncated, delta, tolerance, either=either)

@@ -12,7 +12,8 @@ import numpy as np
 
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.answers.calibrate import calibrate_noise
-from discreet.accounting.answers.tradeoff import TradeOff, from_pairs, trade_off
+from discreet.accounting.answers.event_tradeoff import trade_off
+from discreet.accounting.answers.tradeoff import TradeOff, from_pairs
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event

@@ -10,7 +10,8 @@ import numpy as np
 from pydantic import Field
 
 from discreet.accounting.account import Method, account
-from discreet.accounting.answers.tradeoff import TradeOff, from_mu, from_pairs, trade_off
+from discreet.accounting.answers.event_tradeoff import trade_off
+from discreet.accounting.answers.tradeoff import TradeOff, from_mu, from_pairs
 from discreet.accounting.theories import gdp, paper_figures, rdp
 from discreet.core.array_types import Array
 from discreet.plan.pydantic_base import Frozen

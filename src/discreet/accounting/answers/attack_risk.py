@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.accounting.answers import tradeoff
+from discreet.accounting.answers.event_tradeoff import trade_off
 from discreet.accounting.answers.tradeoff import PolygonalTradeOff, TradeOff
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
@@ -92,7 +93,7 @@ def posterior_without_delta(epsilon: float, prior: float) -> float:
 
 def from_event(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Risk:
     """The risk by the trade-off function of a fixed plan."""
-    return Risk(tradeoff.trade_off(event, adjacency))
+    return Risk(trade_off(event, adjacency))
 
 
 def from_budget(epsilon: float, delta: float) -> Risk:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.accounting.account import Method, account, parse
-from discreet.accounting.answers.tradeoff import GaussianTradeOff, trade_off
+from discreet.accounting.answers.event_tradeoff import trade_off
+from discreet.accounting.answers.tradeoff import GaussianTradeOff
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import NotProved

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.answers import attack_risk
 from discreet.accounting.answers.covering_mu import covering_mu
-from discreet.accounting.answers.tradeoff import trade_off
+from discreet.accounting.answers.event_tradeoff import trade_off
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError

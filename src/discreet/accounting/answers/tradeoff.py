@@ -1,4 +1,4 @@
-"""The whole trade-off function of a plan: what the best test for one unit achieves at every false positive rate.
+"""Trade-off functions: what the best test for one unit achieves at every false positive rate.
 
 f(a) is the least false negative rate of any test with false positive rate a (Dong, Roth, Su 2022, Definition 2.1). It
 is equivalent to the whole profile delta(epsilon): f is the largest of the lines
@@ -19,14 +19,11 @@ from typing import Protocol
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from discreet.accounting.interpret import releases
-from discreet.accounting.pld.delta_profile import FOCUS, chord, whole_profile
+from discreet.accounting.pld.delta_profile import chord
 from discreet.accounting.theories import gdp
 from discreet.core import checks
-from discreet.core.adjacency import Adjacency
 from discreet.core.array_types import Array
-from discreet.core.errors import DiscreetError, InputError
-from discreet.core.events import Event, tally
+from discreet.core.errors import InputError
 
 _UP, _DOWN = 1 + 2.0**-44, 1 - 2.0**-44
 _LARGEST = 700.0
@@ -118,7 +115,7 @@ class GaussianTradeOff:
         """The same curve from finitely many points, rounded outward."""
         epsilons = np.linspace(0, min(self.mu**2 / 2 + 10 * self.mu + 1e-9, _LARGEST), 1500)
         wrong = ndtr(np.linspace(-12.0, 12.0, 1500) - self.mu / 2)
-        return _polygonal(epsilons, self.delta(epsilons), wrong, 1 - self.upper(wrong))
+        return polygonal(epsilons, self.delta(epsilons), wrong, 1 - self.upper(wrong))
 
     @staticmethod
     def _bounds(mu: float, epsilons: Array, side: int) -> Array:
@@ -234,44 +231,6 @@ class PolygonalTradeOff:
         return PolygonalTradeOff(self.epsilons, deltas, self.false_positives, self.false_negatives)
 
 
-def trade_off(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE, focus: float = FOCUS) -> TradeOff:
-    """The trade-off function of a plan that is fixed before the data is seen, from its privacy-loss distribution.
-
-    Gaussians without sampling are exact. `focus` is the delta near which bounds are tightest; the default suits false
-    positive rates down to 1e-9. Pure releases count in `lower` only; `upper` is that of the Gaussians. `NotProved` for
-    a Selection, and for events that `account.guarantee` does not cover by method pld. Numerical failure gives f = 0.
-    """
-    if not tally(event):
-        return GaussianTradeOff(0.0)
-    try:
-        with np.errstate(all="ignore"):
-            parts = releases(event, adjacency)
-            bounded = parts.bounded_losses()
-            if not (parts.sampled or bounded or parts.periods):
-                curve = from_mu(gdp.compose_mu((part.noise, part.count) for part in parts.gaussians))
-                if not (parts.dominated or parts.overflow or parts.escapes):
-                    return curve
-                return _one_sided(curve.loosened(parts.overflow, parts.escapes))
-            symmetrised = parts.sampled and parts.fixed_size
-            known = parts.unamplified, parts.periods
-            found = whole_profile(known[0], focus, symmetrised=symmetrised, bounded=bounded, periods=known[1])
-    except DiscreetError:
-        raise
-    except (ArithmeticError, ValueError):
-        return from_pairs(np.zeros(1), np.ones(1))
-    curve = _polygonal(found.epsilons, found.deltas, found.false_positives, found.true_positives)
-    if not parts.is_attained or parts.overflow > 0 or parts.escapes > 0:
-        return _one_sided(curve.loosened(parts.overflow, parts.escapes))
-    return curve
-
-
-def _one_sided(curve: TradeOff) -> PolygonalTradeOff:
-    """The lower bound on f alone: for a release that is merely dominated, no test is known to exist."""
-    known = curve.polygon() if isinstance(curve, GaussianTradeOff) else curve
-    assert isinstance(known, PolygonalTradeOff)
-    return _polygonal(known.epsilons, known.deltas, np.zeros(0), np.zeros(0))
-
-
 def from_mu(mu: float) -> TradeOff:
     """The trade-off function of mu-Gaussian differential privacy."""
     mu = checks.real("mu", mu)
@@ -293,10 +252,10 @@ def from_pairs(epsilons: Array, deltas: Array) -> PolygonalTradeOff:
     deltas = np.concatenate(([min(1.0, at_zero)], deltas[order], [1.0]))
     epsilons, first = np.unique(epsilons, return_index=True)
     falling = np.minimum.accumulate(deltas[first])
-    return _polygonal(epsilons, falling, np.zeros(0), np.zeros(0))
+    return polygonal(epsilons, falling, np.zeros(0), np.zeros(0))
 
 
-def _polygonal(epsilons: Array, deltas: Array, wrong: Array, right: Array) -> PolygonalTradeOff:
+def polygonal(epsilons: Array, deltas: Array, wrong: Array, right: Array) -> PolygonalTradeOff:
     """A curve whose tests are the hull of those with `wrong` false and `right` true positives and of their mirrors."""
     useful = (right > wrong) & (wrong < 1)
     wrong, right = wrong[useful], right[useful]

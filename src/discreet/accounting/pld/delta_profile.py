@@ -19,6 +19,7 @@ from discreet.accounting.pld.epsilon_interval import MAX_POINTS, OnGrid, Periods
 from discreet.accounting.pld.fixed_size_pair import SymmetricPair
 from discreet.accounting.pld.poisson_pair import LEAST_NOISE, Direction, Pair
 from discreet.accounting.pld.query import least_tests, upper_profile
+from discreet.accounting.pld.replacement_interval import Filled, truncated_pairs
 from discreet.accounting.pld.window import Window, plan_window
 from discreet.core.array_types import Array
 
@@ -28,7 +29,7 @@ FOCUS = 0.1
 _REFINEMENTS = 5
 _TAIL = 1e-14
 _KNOTS = 1500
-_GAP = 1e-3
+_GAP, _WIDER_GAP = 1e-3, 5e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,31 @@ def whole_profile(
         )
         for direction in (list(Direction) if sampled else [Direction.REMOVAL])
     ]
-    epsilons = np.unique(np.concatenate([one.epsilons for one in found]))
-    deltas = np.max([chord(one.epsilons, one.deltas, epsilons) for one in found], axis=0)
+    epsilons, deltas = joined([(one.epsilons, one.deltas) for one in found], np.maximum)
     tests = [np.concatenate([getattr(one, name) for one in found]) for name in ("false_positives", "true_positives")]
     return Profile(epsilons, deltas, tests[0], tests[1])
+
+
+def truncated_profile(
+    filled: Sequence[Filled], others: Sequence[Release], focus: float = FOCUS, *, either: bool
+) -> tuple[Array, Array]:
+    """Epsilons from 0 on, and upper bounds on delta, with batches of bounded size (`truncated_pair`) beside `others`.
+
+    `either`: under zero-out. Each direction composes the pairs whose epsilon `truncated_upper` bounds, on grids that
+    are rounded up. Tests of these pairs are left out: whether a data set attains them is not known.
+    """
+    found = [
+        _one(truncated_pairs(filled, others, direction, either=either), focus, (), _WIDER_GAP)
+        for direction in Direction
+    ]
+    return joined([(one.epsilons, one.deltas) for one in found], np.maximum)
+
+
+def joined(curves: Sequence[tuple[Array, Array]], choose: np.ufunc) -> tuple[Array, Array]:
+    """Several curves of (epsilons, deltas) as one at all their knots: the largest or the least of the deltas there."""
+    epsilons = np.unique(np.concatenate([own for own, _ in curves]))
+    deltas: Array = choose.reduce([chord(own, bounds, epsilons) for own, bounds in curves])
+    return epsilons, deltas
 
 
 def chord(epsilons: Array, deltas: Array, at: Array) -> Array:
@@ -96,7 +118,7 @@ def chord(epsilons: Array, deltas: Array, at: Array) -> Array:
     return np.where(at >= epsilons[-1], deltas[-1], result)
 
 
-def _one(parts: Sequence[tuple[Pair, int]], focus: float, others: Sequence[OnGrid]) -> Profile:
+def _one(parts: Sequence[tuple[Pair, int]], focus: float, others: Sequence[OnGrid], enough: float = _GAP) -> Profile:
     """The profile of one direction, with its grid refined while that helps."""
     if any(np.min(pair.noise) < LEAST_NOISE for pair, _ in parts):
         return _nothing()
@@ -120,7 +142,7 @@ def _one(parts: Sequence[tuple[Pair, int]], focus: float, others: Sequence[OnGri
             break
         best, best_gap = profile, gap
         finer = _affordable(parts, placed, tail, grid / 3, others)
-        if gap <= _GAP or finer > grid / 1.5:
+        if gap <= enough or finer > grid / 1.5:
             break
         grid = finer
     return best

@@ -84,12 +84,19 @@ def truncated_upper(
         return math.inf
     upper = 0.0
     for direction in Direction:
-        parts: list[tuple[Pair, int]] = [
-            (TruncatedPair(one.release.rate, one.release.noise, direction, one.replaced, one.share, either), times)
-            for one, times in [
-                *((one, one.release.count) for one in filled),
-                *((Filled(other, other.noise, 0.0), other.count) for other in others),
-            ]
-        ]
+        parts = truncated_pairs(filled, others, direction, either=either)
         upper = max(upper, _interval(parts, delta, tolerance, upper).upper)
     return upper
+
+
+def truncated_pairs(
+    filled: Sequence[Filled], others: Sequence[Release], direction: Direction, *, either: bool
+) -> list[tuple[Pair, int]]:
+    """The pairs whose composition dominates all releases, with how often each occurs."""
+    return [
+        (TruncatedPair(one.release.rate, one.release.noise, direction, one.replaced, one.share, either), times)
+        for one, times in [
+            *((one, one.release.count) for one in filled),
+            *((Filled(other, other.noise, 0.0), other.count) for other in others),
+        ]
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,7 +186,7 @@ def _at_least(statement: Statement) -> str:
 
 def _standing(statement: Statement) -> str:
     if isinstance(statement, Guarantee):
-        return f"proved by {statement.method}"
+        return f"{'proved' if math.isfinite(statement.epsilon) else 'nothing is proved'} by {statement.method}"
     what = "as published" if isinstance(statement, Published) else "an estimate"
     return f"{what} by {statement.method}, no guarantee. {statement.reason}"
 

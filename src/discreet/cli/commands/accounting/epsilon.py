@@ -60,7 +60,9 @@ def _delta_at(event: Event, epsilon: float, adjacency: Adjacency, method: Method
         echo_json({**fields, "adjacency": adjacency.value, "method": found.method, "kind": found.kind})
         return
     least = "" if found.lower is None else f" (at least {rounded_down(found.lower)})"
-    standing = f"proved by {found.method}" if found.kind == "guarantee" else f"by {found.method}, no guarantee"
+    standing = f"by {found.method}, no guarantee"
+    if found.kind == "guarantee":
+        standing = f"{'proved' if found.delta < 1 else 'nothing is proved'} by {found.method}"
     typer.echo(f"delta {rounded_up(found.delta)}{least} at epsilon {epsilon:g}, {adjacency.value}, {standing}")
 
 
