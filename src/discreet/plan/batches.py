@@ -83,7 +83,10 @@ def spread(
         return noise_phases(noise, [(rate, checks.count("steps", count)) for rate, count in rates])
     phases = noise if isinstance(noise, Sequence) else [(noise, steps)]
     if any(not isinstance(phase, Sequence) or len(phase) != 2 for phase in phases):
-        raise InputError("plan: noise_multiplier must be a number or a list of (multiplier, steps)")
+        raise InputError(
+            "plan: noise_multiplier must be a number, a list of (multiplier, steps), or a schedule: "
+            "accounting.schedules.parse(TEXT)"
+        )
     return phases
 
 

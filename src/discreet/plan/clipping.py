@@ -55,6 +55,8 @@ def as_clipping(clip_norm: object, clipping: object, steps: int, epoch: float) -
             raise InputError("plan: clip_norm must be a number or a list of (norm, steps)")
         value = {"kind": "scheduled", "phases": [{"norm": norm, "steps": count} for norm, count in clip_norm]}
     elif clip_norm is not None:
+        if isinstance(clip_norm, float | int) and not 1e-30 <= clip_norm <= 1e30:
+            raise InputError(f"plan: clip_norm must be from 1e-30 to 1e30, got {clip_norm:g}")
         value = {"kind": "flat", "norm": clip_norm}
     try:
         return _READER.validate_python(value)

@@ -11,11 +11,12 @@ replace-one the parts are composed.
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated
+from typing import Annotated, SupportsFloat
 
 from pydantic import Field
 
 from discreet.core import checks
+from discreet.core.errors import InputError
 from discreet.plan.pydantic_base import Frozen
 
 
@@ -41,6 +42,21 @@ class Holdout(Frozen):
         return training * self.share / (1 - self.share)
 
 
-def as_holdout(given: float | Holdout | None) -> Holdout | None:
-    """A share as a `Holdout`."""
-    return Holdout(share=checks.open_unit("holdout", given)) if isinstance(given, float | int) else given
+def as_holdout(given: float | str | Holdout | None) -> Holdout | None:
+    """A share (0.1, or "10%") as a `Holdout`."""
+    if given is None or isinstance(given, Holdout):
+        return given
+    share = percent_read(given)
+    if isinstance(share, str) or not isinstance(share, SupportsFloat):
+        raise InputError(f"holdout is a share, 0.1 or '10%', got {given!r:.80}")
+    return Holdout(share=checks.open_unit("holdout", share))
+
+
+def percent_read(given: object) -> object:
+    """A text such as "10%" as the number 0.1; anything else as it is."""
+    if isinstance(given, str) and given.strip().endswith("%"):
+        try:
+            return float(given.strip()[:-1]) / 100
+        except ValueError:
+            return given
+    return given

@@ -7,6 +7,7 @@ The guarantee of a run is that of its plan or its filter, with or without an odo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field, PlainSerializer, PlainValidator
@@ -44,6 +45,11 @@ class Reading(Frozen):
 
     odometer: Annotated[Odometer, PlainValidator(_decoded), PlainSerializer(odometers.as_dict)]
     most: Annotated[float, Field(gt=0)] | None = None
+
+    def moved(self, before: float, delta: float) -> Reading:
+        """The reading of a plan whose delta was `before` and is `delta`. A delta of the odometer's own stays."""
+        named = isinstance(self.odometer, RenyiOdometer | DoublingOdometer) and self.odometer.delta == before
+        return Reading(odometer=replace(self.odometer, delta=delta), most=self.most) if named else self
 
     def start(self) -> Amounts:
         """The spent amount before the first release."""

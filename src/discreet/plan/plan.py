@@ -20,7 +20,6 @@ from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian, Poisson
 from discreet.core.guarantee import Guarantee
-from discreet.core.html import fact_lines, fact_table
 from discreet.plan import pricing, timeline
 from discreet.plan.batches import RatePhase, check_rates, check_strategy, rate_phases, spread, steps_for
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
@@ -126,7 +125,7 @@ class Plan(RunPlan):
         batches: Sequence[tuple[float, int]] | Schedule | None = None,
         metrics: Sequence[Metric] = (),
         before: Sequence[Event] = (),
-        holdout: float | Holdout | None = None,
+        holdout: float | str | Holdout | None = None,
         odometer: str | Odometer | Reading | None = None,
         stop_at: float | None = None,
         block: int | None = None,
@@ -177,7 +176,9 @@ class Plan(RunPlan):
         return self
 
     @classmethod
-    def poisson(cls, *, population: float, batch: float, holdout: float | Holdout | None = None, **rest: Any) -> Plan:
+    def poisson(
+        cls, *, population: float, batch: float, holdout: float | str | Holdout | None = None, **rest: Any
+    ) -> Plan:
         """A plan with Poisson batches of `batch` expected units; the other arguments are those of `make`."""
         held = as_holdout(holdout)
         trained = population if held is None else held.training_units(population)
@@ -292,20 +293,22 @@ class Plan(RunPlan):
     def calibrate(self, epsilon: float, delta: float | None = None) -> Plan:
         """A new plan whose noise is scaled to the smallest that meets (epsilon, delta), on the safe side.
 
-        The noise of metrics stays as it is; the steps get the rest of the budget.
+        The noise of metrics stays as it is; the steps get the rest of the budget. An odometer that reads at the plan's
+        delta reads at the new one.
         """
-        plan = self if delta is None else self.model_copy(update={"delta": checks.open_unit("delta", delta)})
+        plan = self if delta is None else self._at(checks.open_unit("delta", delta))
         found = pricing.calibrated(plan, checks.positive("epsilon", epsilon))
         found.clipping.check(found.steps, [phase.multiplier for phase in found.noise])
         return found
 
-    def __str__(self) -> str:
-        """The figures of the plan, and what all of it costs, a line each."""
-        return fact_lines("Plan", facts_of(self))
+    def _at(self, delta: float) -> Plan:
+        """This plan at another delta."""
+        reading = None if self.odometer is None else self.odometer.moved(self.delta, delta)
+        return self.model_copy(update={"delta": delta, "odometer": reading})
 
-    def _repr_html_(self) -> str:
-        """The same for notebooks."""
-        return fact_table("Plan", facts_of(self))
+    def facts(self) -> dict[str, str | None]:
+        """The figures of the plan, and what all of it costs."""
+        return facts_of(self)
 
     def scaled(self, factor: float) -> Plan:
         """A new plan whose steps have `factor` times the noise."""

@@ -2,22 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
+from discreet.core.adjacency import Adjacency, Unit
+from discreet.core.guarantee import Guarantee
 from discreet.core.html import rounded_up
+from discreet.plan.clip_rules import ClipRule
 from discreet.plan.fixed import FixedPlan
+from discreet.plan.metrics import Metric
+from discreet.plan.sampling import Sampling
+
+
+class AnyPlan(Protocol):
+    """Figures of fixed plans and of adaptive ones."""
+
+    @property
+    def adjacency(self) -> Adjacency: ...
+    @property
+    def unit(self) -> Unit: ...
+    @property
+    def population(self) -> float: ...
+    @property
+    def sampling(self) -> Sampling: ...
+    @property
+    def expected_batch(self) -> float: ...
+    @property
+    def clipping(self) -> ClipRule: ...
+    @property
+    def metrics(self) -> Sequence[Metric]: ...
+    @property
+    def delta(self) -> float: ...
+
+    def guarantee(self) -> Guarantee: ...
 
 
 def facts_of(plan: FixedPlan) -> dict[str, str | None]:
     """Names and values; None for what the plan does not have. Its epsilon is computed here."""
     multipliers = [multiplier for multiplier, _ in plan.multipliers]
     low, high = min(multipliers), max(multipliers)
+    noise = f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+    return named_facts(plan, f"{plan.steps:,} ({plan.epochs:.3g} epochs)", noise)
+
+
+def named_facts(plan: AnyPlan, steps: str, noise: str, **more: str) -> dict[str, str | None]:
+    """The same of any plan, with the words for its steps and its noise; `more` is put behind them."""
     return {
         "protected": f"one {plan.unit.value}, {plan.adjacency.value}",
         "population": f"{plan.population:,g}",
         "sampling": plan.sampling.kind,
         "expected batch": f"{plan.expected_batch:,.6g}",
-        "steps": f"{plan.steps:,} ({plan.epochs:.3g} epochs)",
+        "steps": steps,
         "clipping": plan.clipping.kind,
-        "noise multiplier": f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}",
+        "noise multiplier": noise,
+        **more,
         "metrics bought": ", ".join(metric.name for metric in plan.metrics) or None,
         "epsilon": rounded_up(plan.guarantee().epsilon),
         "delta": f"{plan.delta:g}",

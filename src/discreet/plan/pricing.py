@@ -107,17 +107,21 @@ def _calibrated(plan: Any, epsilon: float) -> Any:
         alone = plan.model_copy(update={"search": None})
         return plan.search.within(lambda one_run: _calibrated(alone, one_run), epsilon)
     delta, parts = plan.delta * (1 - 2 * SET_ASIDE), parts_of(plan)
-    target = epsilon / (CONFIRMABLE * (1 + 2.0**-50))
+    margin = CONFIRMABLE * (1 + 2.0**-50)
     for part in parts:
         bought = timeline.first_steps(plan, plan.charges, part, steps=False)
         cost = guarantee(bought, delta, plan.adjacency).epsilon
-        if not cost < target:
+        if not cost < epsilon / margin:
             what = "queries and metrics" if plan.before else "metrics"
             raise InputError(
                 f"the {what} alone cost epsilon {rounded_up(cost)} of {epsilon:g}; buy fewer, or with more noise"
             )
     scale, _ = calibrate_noise(
-        lambda s: timeline.first_steps(plan.scaled(s), plan.charges, parts[0]), target, delta, plan.adjacency
+        lambda s: timeline.first_steps(plan.scaled(s), plan.charges, parts[0]),
+        epsilon,
+        delta,
+        plan.adjacency,
+        margin=margin,
     )
     return plan.scaled(scale)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from inspect import signature
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -32,7 +34,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
         facts, where = first["ctx"], f"{field}: " if field else ""
         what = facts["discriminator"].strip("'")
         return f"{where}unknown {what} {facts['tag']!r}; known: {facts['expected_tags']}"
-    message = first["msg"].removeprefix("Value error, ")
+    message = re.sub(r"\b0\.0{5,}\d+", lambda tiny: f"{float(tiny[0]):g}", first["msg"].removeprefix("Value error, "))
     if not first["loc"]:
         return message
     if first["type"] == "value_error" and ", got " in message:
@@ -40,6 +42,14 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     if first["type"] == "missing":
         return f"{field}: is needed, and is not there"
     return f"{field}: {message[0].lower()}{message[1:]}, got {first['input']!r:.80}"
+
+
+def check_names(made_by: Callable[..., object], given: Iterable[str], fields: Sequence[str]) -> None:
+    """Refuse arguments beside the named ones of a function and these `fields`, which it passes on."""
+    named = [one.name for one in signature(made_by).parameters.values() if one.kind is not one.VAR_KEYWORD]
+    for name in given:
+        if name not in fields:
+            raise InputError(f"plan: unknown argument {name!r}; known: {', '.join([*named, *fields])}")
 
 
 def _at(model: type[BaseModel], path: Sequence[object]) -> type[BaseModel] | None:

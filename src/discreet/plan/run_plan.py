@@ -10,6 +10,7 @@ from pydantic import model_validator
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
+from discreet.core.html import fact_lines, fact_table
 from discreet.plan.holdout import Holdout
 from discreet.plan.metrics import Metric
 from discreet.plan.pydantic_base import Frozen
@@ -69,6 +70,18 @@ class RunPlan(Frozen):
     def with_initial_state(self, digest: str) -> Self:
         """A new plan that declares the state training starts from."""
         return self.model_copy(update={"initial_state": digest})
+
+    def facts(self) -> dict[str, str | None]:
+        """Names and values for people; None for what the plan does not have."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        """The figures of the plan, a line each."""
+        return fact_lines(type(self).__name__, self.facts())
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        return fact_table(type(self).__name__, self.facts())
 
     def fingerprint(self) -> str:
         """SHA-256 of the canonical JSON of the plan."""

@@ -24,19 +24,23 @@ def calibrate_noise(
     delta: float,
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
     method: Method = Method.PLD,
+    *,
+    margin: float = 1.0,
 ) -> tuple[float, Guarantee]:
     """The smallest noise multiplier, within `TOLERANCE`, whose guarantee is at most `epsilon`, and that guarantee.
 
-    `event` maps a noise multiplier to the event that will be released. The guarantee returned was evaluated at the
-    multiplier returned, so the budget is met whatever the search did. `InputError` if the budget is out of reach.
+    With a `margin` above 1 it is at most epsilon / margin. `event` maps a noise multiplier to the event that will be
+    released. The guarantee returned was evaluated at the multiplier returned, so the budget is met whatever the search
+    did. `InputError` if the budget is out of reach.
     """
-    epsilon = checks.positive("epsilon", epsilon)
+    asked = checks.positive("epsilon", epsilon)
+    epsilon = asked / margin
     delta = checks.open_unit("delta", delta)
 
     def spend(noise: float) -> Guarantee:
         return guarantee(event(noise), delta, adjacency, method)
 
-    left, right, noise, met = _bracket(spend, epsilon)
+    left, right, noise, met = _bracket(spend, epsilon, asked)
     points = [left, right]
     while right[0] - left[0] > TOLERANCE:
         guess = _next_guess(left, right, points)
@@ -53,22 +57,27 @@ Point = tuple[float, float]
 """(log of the noise multiplier, log of epsilon / budget)."""
 
 
-def _bracket(spend: Callable[[float], Guarantee], epsilon: float) -> tuple[Point, Point, float, Guarantee]:
-    """A point over the budget, one within it at twice the noise, and the latter's noise multiplier and guarantee."""
+def _bracket(
+    spend: Callable[[float], Guarantee], epsilon: float, asked: float
+) -> tuple[Point, Point, float, Guarantee]:
+    """A point over the budget, one within it at twice the noise, and the latter's noise multiplier and guarantee.
+
+    `asked`: the epsilon that errors name.
+    """
     noise = 1.0
     found = less = spend(noise)
     while found.epsilon > epsilon:
         noise *= 2
         if noise > _LARGEST:
             raise InputError(
-                f"no noise multiplier up to {_LARGEST:g} meets epsilon {epsilon:g}; "
+                f"no noise multiplier up to {_LARGEST:g} meets epsilon {asked:g}; "
                 "raise epsilon or delta, or take fewer steps or a lower sampling rate"
             )
         less, found = found, spend(noise)
     while less.epsilon <= epsilon:
         if noise <= _SMALLEST:
             raise InputError(
-                f"epsilon {epsilon:g} is met with a noise multiplier below {_SMALLEST:g}, where noise no longer "
+                f"epsilon {asked:g} is met with a noise multiplier below {_SMALLEST:g}, where noise no longer "
                 "protects; lower epsilon"
             )
         if less is not found:

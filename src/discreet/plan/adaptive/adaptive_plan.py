@@ -28,9 +28,10 @@ from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.metrics import Counts, Metric, check_metrics
 from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.plan import Delta, Positive
+from discreet.plan.plan_facts import named_facts
 from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, reserve_for
-from discreet.plan.pydantic_base import explain
+from discreet.plan.pydantic_base import check_names, explain
 from discreet.plan.run_plan import RunPlan
 from discreet.plan.sampling import Count, Draw
 from discreet.sampling import NoSampling, PoissonSampler, PoissonSampling, ShuffleSampling
@@ -131,7 +132,7 @@ class AdaptivePlan(RunPlan):
         course: Event | None = None,
         filter_kind: str | None = None,
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
-        holdout: float | Holdout | None = None,
+        holdout: float | str | Holdout | None = None,
         odometer: str | Odometer | Reading | None = None,
         stop_at: float | None = None,
         before: Sequence[Event] = (),
@@ -141,8 +142,10 @@ class AdaptivePlan(RunPlan):
 
         `course`: the expected events, by default `most_steps` times the first one. They decide how far the budget goes,
         never what is guaranteed. `filter_kind`: by default `rdp-curve` with Poisson sampling, else `gdp`; `zcdp` with a
-        line search. `clip_norm`, `clipping`, `before`, `odometer` and `stop_at` are those of `Plan.make`.
+        line search. `clip_norm`, `clipping`, `before`, `odometer` and `stop_at` are those of `Plan.make`; `every`,
+        `counts`, `metrics` and `block` are fields.
         """
+        check_names(cls.make, rest, ("unit", "every", "counts", "metrics", "block"))
         near, held = parse(Adjacency, "adjacency", adjacency), as_holdout(holdout)
         population = population if held is None else held.training_units(population)
         kind = filter_kind or usual_filter(sampling, policy)
@@ -170,16 +173,20 @@ class AdaptivePlan(RunPlan):
         except ValidationError as error:
             raise InputError(f"plan: {explain(error, cls)}") from None
 
+    def facts(self) -> dict[str, str | None]:
+        """The figures of the plan, and what the run costs at most."""
+        decides = {"policy": self.policy.kind, "filter": self.filter.kind}
+        return named_facts(self, f"at most {self.most_steps:,}", f"{self.noise:.4g} at first", **decides)
+
     @classmethod
     def poisson(
-        cls, *, population: float, batch: float, holdout: float | Holdout | None = None, **rest: Any
+        cls, *, population: float, batch: float, holdout: float | str | Holdout | None = None, **rest: Any
     ) -> AdaptivePlan:
         """A plan that starts with Poisson batches of `batch` expected examples; the other arguments are those of
         `make`."""
         held = as_holdout(holdout)
         trained = population if held is None else held.training_units(population)
-        rate = checks.rate("batch / population", checks.positive("batch", batch) / trained)
-        return cls.make(PoissonSampling(rate=rate), population=population, holdout=held, **rest)
+        return cls.make(PoissonSampling.of_batch(batch, trained), population=population, holdout=held, **rest)
 
     @property
     def start(self) -> Controls:

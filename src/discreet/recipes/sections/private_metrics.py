@@ -12,6 +12,7 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, Repeat
 from discreet.plan import Metric
+from discreet.plan.holdout import percent_read
 from discreet.plan.metrics import Kind, Part, Positive
 from discreet.plan.pydantic_base import Frozen, validate
 from discreet.plan.sampling import Count, Rate
@@ -21,17 +22,7 @@ _LEFT_FREE = 1 - 2e-3
 """Hold-out metrics may cost this part of the steps' price."""
 
 
-def _share(given: object) -> object:
-    """A share as a number, or as text such as 10%."""
-    if isinstance(given, str) and given.strip().endswith("%"):
-        try:
-            return float(given.strip()[:-1]) / 100
-        except ValueError:
-            return given
-    return given
-
-
-Share = Annotated[float, Field(gt=0, lt=1), BeforeValidator(_share)]
+Share = Annotated[float, Field(gt=0, lt=1), BeforeValidator(percent_read)]
 
 
 class RecipeMetric(Frozen):
