@@ -108,7 +108,7 @@ def test_a_model_in_a_wrapper(tmp_path: Path) -> None:
     scripted = torch.jit.script(inner)
     with pytest.raises(UnsupportedModel, match="is a ScriptModule"):
         Training(**given(model=scripted, optimizer=torch.optim.SGD(scripted.parameters(), lr=0.1)))
-    compiled = torch.compile(inner)
+    compiled = torch.compile(inner, backend="eager")  # others take seconds to load
     with pytest.raises(UnsupportedModel, match=r"\(OptimizedModule\) is compiled by torch.*\(its ._orig_mod\)"):
         Training(**given(model=compiled, optimizer=optimizer))
     with pytest.raises(InputError, match=r"what Training.run\(\) returned"):
@@ -118,7 +118,7 @@ def test_a_model_in_a_wrapper(tmp_path: Path) -> None:
 def test_a_model_with_a_compiled_layer() -> None:
     """Compiled layers are for those that stay as they are (`test_a_frozen_part_that_is_compiled_is_compiled_once`)."""
     model = nn.Sequential(nn.Linear(3, 2))
-    model[0].compile()
+    model[0].compile(backend="eager")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(UnsupportedModel, match=r"'0' \(Linear\) is compiled by torch.*leave out .compile\(\)"):
         Training(**given(model=model, optimizer=optimizer))
