@@ -11,8 +11,7 @@ from discreet.accounting import schedules
 from discreet.accounting.account import Method, account, guarantee
 from discreet.accounting.theories import gdp, paper_figures, rdp, zcdp
 from discreet.accounting.theories.equal_privacy import less_noise
-from discreet.core.adjacency import Adjacency
-from discreet.core.errors import InputError, NotProved
+from discreet.core.errors import InputError
 from discreet.core.events import Gaussian, Poisson, Repeat
 from discreet.core.guarantee import Estimate, Guarantee, Published
 
@@ -43,7 +42,7 @@ def test_strong_composition_at_other_splits_covers_what_is_printed() -> None:
 
 def test_reshuffled_epochs_beat_the_paper() -> None:
     """README, Yu et al. 1: 19.13 by the analytic Gaussian, 21.55 in the paper; better converted zCDP between."""
-    rho = zcdp.reshuffled([[zcdp.gaussian(6.0)] * 100] * 400, Adjacency.ZERO_OUT)
+    rho = zcdp.compose([zcdp.gaussian(6.0)] * 400)  # a unit is in one batch of an epoch
     assert rho == pytest.approx(400 / 72)
     assert round(zcdp.epsilon_loose(rho, 1e-5), 2) == 21.55
     assert round(gdp.epsilon_bounds(20 / 6, 1e-5)[1], 2) == 19.13
@@ -210,9 +209,3 @@ def test_zcdp_rs_uses_its_last_order_where_delta_is_tiny() -> None:
     top = 1 + math.log(100)
     assert few == pytest.approx(1e-4 * top + math.log(1e5) / (top - 1))
     assert few > zcdp.epsilon_loose(1e-4, 1e-5)
-
-
-def test_reshuffling_is_refused_under_add_remove_and_takes_the_largest() -> None:
-    with pytest.raises(NotProved, match="zero_out or replace_one"):
-        zcdp.reshuffled([[0.1]], Adjacency.ADD_REMOVE)
-    assert zcdp.reshuffled([[0.1, 0.3], [], [0.2]], Adjacency.REPLACE_ONE) == pytest.approx(0.5)

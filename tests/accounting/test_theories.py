@@ -6,9 +6,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from discreet.accounting.account import Method, guarantee
+from discreet.accounting.account import Method, account, guarantee
 from discreet.accounting.theories import basic_and_advanced, gdp, poisson_moments, rdp, zcdp
 from discreet.core.adjacency import Adjacency
+from discreet.core.errors import InputError
 from discreet.core.events import Compose, Gaussian, Laplace, Poisson, Repeat
 
 mp.mp.dps = 50
@@ -200,3 +201,12 @@ def test_one_laplace_release_is_pure(adjacency: Adjacency) -> None:
     both = Compose((Laplace(4.0), Gaussian(2.0)))
     alone = guarantee(Gaussian(2.0), 1e-5, adjacency, Method.RDP).epsilon
     assert alone < guarantee(both, 1e-5, adjacency, Method.RDP).epsilon < alone + ratio / 4 + 0.01
+
+
+@pytest.mark.parametrize("other", [None, 3, "Gaussian", Gaussian])
+def test_what_is_no_event_is_said_to_be_none(other: object) -> None:
+    for ask in (guarantee, account):
+        with pytest.raises(
+            InputError, match=r"^event must be an event such as Poisson\(rate, Gaussian\(noise\)\), got "
+        ):
+            ask(other, 1e-5)

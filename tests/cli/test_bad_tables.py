@@ -270,7 +270,7 @@ def others() -> dict[str, Kind]:
             "t.csv",
             text(),
             {"population": 4000},
-            r"delta 0.001 is above 1 / population = 0.00025.*--delta 0.0001",
+            r"delta 0.001 is above 1 / population = 0.00025.*say delta 0.0001",
             "--delta",
             "1e-3",
         ),

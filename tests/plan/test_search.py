@@ -111,6 +111,11 @@ def test_the_law_of_a_shape_and_a_mean() -> None:
     [
         ({"grid": {}}, "at least one setting"),
         ({"grid": {"lr": []}}, "at least one value"),
+        (
+            {"grid": [{"lr": 1}, {"lr": 2}]},
+            "^the grid of a search is a mapping from names to lists of values, not a list$",
+        ),
+        ({"grid": {"lr": 1}}, "^the grid of a search: lr needs a list of values, not an int$"),
         ({"grid": {"lr": [{}]}}, "number, text or a list"),
         ({"trials": 1}, "above 1"),
         ({"trials": 0, "law_of_trials": "poisson"}, "trials"),

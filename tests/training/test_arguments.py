@@ -44,12 +44,19 @@ def given(**changes: Any) -> dict[str, Any]:
         ({"averaging": 0.9}, "averaging cannot be a float"),
         ({"averaging": Averaging(start=2)}, "start is 2, and the last step .* is charged step 2, .* a start below 2"),
         ({"averaging": Averaging(0.9, start=3), "plan": BUYS}, "the last step .* is charged step 3"),
+        ({"run": 3}, r"^run cannot be an int; name its folder, or give RunOptions\(FOLDER, ...\)$"),
         ({"public": (ROWS[:5] + 1, KINDS[:5])}, r"public cannot be a tuple; say .*PublicData\(test="),
     ],
 )
 def test_another_kind_of_argument(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         Training(**given(**changes))
+
+
+def test_what_is_no_trained_run_is_not_published() -> None:
+    for other, said in ((3, "not an int, and then"), ("x", "and then"), (nn.Linear(3, 2), "not the model alone")):
+        with pytest.raises(InputError, match=f"^publish takes what .*{said}"):
+            discreet.publish(other, "x")
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,9 @@ from discreet.accounting.pld.replacement_interval import Filled
 from discreet.accounting.releases import Dominated, Pure, PureRelease, Releases, SelectionRelease
 from discreet.accounting.theories import shuffled, sparse, truncation
 from discreet.core.adjacency import Adjacency, Norm, Query, sensitivity_ratio
-from discreet.core.errors import NotProved
+from discreet.core.errors import InputError, NotProved
 from discreet.core.events import (
+    KINDS,
     Allocation,
     CyclicPoisson,
     Epoch,
@@ -272,6 +273,8 @@ def _joint_kind(queries: Queries) -> type[Pure]:
 def _queries(draw: Event, inner: Event) -> Queries:
     found = list(flatten(inner))
     for part, _ in found:
+        if not isinstance(part, tuple(KINDS.values())):
+            raise InputError(f"event must be an event such as Poisson(rate, Gaussian(noise)), got {part!r:.80}")
         if not isinstance(part, Gaussian | Pure):
             raise NotProved(
                 f"{type(part).__name__} inside {type(draw).__name__} is not accounted for; only Gaussian events, "

@@ -65,3 +65,8 @@ def count(name: str, value: object, least: int = 1) -> int:
     if not result >= least:
         raise InputError(f"{name} must be at least {least}, got {value!r}")
     return result
+
+
+def default_delta(population: float) -> float:
+    """The power of ten below 1 / population, so that no single row may be given away whole."""
+    return 10.0 ** -(math.floor(math.log10(population)) + 1)

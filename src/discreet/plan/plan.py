@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from discreet.accounting.account import Method, parse
 from discreet.accounting.adaptive.odometers import Odometer
@@ -30,7 +30,7 @@ from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.plan_facts import facts_of
 from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, reserve_for
-from discreet.plan.pydantic_base import explain
+from discreet.plan.pydantic_base import validate
 from discreet.plan.run_plan import RunPlan
 from discreet.plan.sampling import Count, Draw, Sampling
 from discreet.plan.tuning.kinds import AnySearch
@@ -148,26 +148,23 @@ class Plan(RunPlan):
         if rates and isinstance(sampling, PoissonSampling):
             sampling = PoissonSampling(rate=rates[0][0])
         phases = spread(noise_multiplier, steps, rates or [(1 / sampling.epoch(population), steps)])
-        try:
-            plan = cls(
-                adjacency=(near := parse(Adjacency, "adjacency", adjacency)),
-                unit=(whose := parse(Unit, "unit", unit)),
-                rows_per_unit=rows_per_unit,
-                sampling=sampling,
-                population=population,
-                clipping=as_clipping(clip_norm, clipping, steps, sampling.epoch(population)),
-                noise=tuple(NoisePhase(multiplier=multiplier, steps=count) for multiplier, count in phases),
-                rates=tuple(RatePhase(rate=rate, steps=count) for rate, count in rates),
-                metrics=tuple(metrics),
-                before=as_before(before),
-                holdout=held,
-                odometer=as_reading(odometer, stop_at, delta, near, whose),
-                delta=delta,
-                block=max(_BLOCK, steps // _MOST_BLOCKS) if block is None else block,
-            )
-        except ValidationError as error:
-            raise InputError(f"plan: {explain(error, cls)}") from None
-        return plan._lasting(steps)
+        fields: dict[str, Any] = {
+            "adjacency": (near := parse(Adjacency, "adjacency", adjacency)),
+            "unit": (whose := parse(Unit, "unit", unit)),
+            "rows_per_unit": rows_per_unit,
+            "sampling": sampling,
+            "population": population,
+            "clipping": as_clipping(clip_norm, clipping, steps, sampling.epoch(population)),
+            "noise": [{"multiplier": multiplier, "steps": count} for multiplier, count in phases],
+            "rates": tuple(RatePhase(rate=rate, steps=count) for rate, count in rates),
+            "metrics": tuple(metrics),
+            "before": as_before(before),
+            "holdout": held,
+            "odometer": as_reading(odometer, stop_at, delta, near, whose),
+            "delta": delta,
+            "block": max(_BLOCK, steps // _MOST_BLOCKS) if block is None else block,
+        }
+        return validate(cls, fields, "plan")._lasting(steps)
 
     def _lasting(self, steps: int) -> Plan:
         """This plan; `InputError` if its noise covers another number of steps."""

@@ -22,7 +22,7 @@ from discreet.certificate.model_spec import ModelSpec, of_module
 from discreet.clipping.admission.admission import private_names
 from discreet.clipping.digests import check_unchanged, state_digests
 from discreet.core.disk import sync_folder, whole_folder, write_durably
-from discreet.core.errors import InputError, PrivacyViolation
+from discreet.core.errors import InputError, PrivacyViolation, kind_of
 from discreet.core.guarantee import Guarantee
 from discreet.publication.adapters import Adapters
 from discreet.publication.certificate import TrainedRun, certificate
@@ -161,8 +161,11 @@ def _model_of(trained: TrainedRun) -> nn.Module:
     """The model of a run; a run that has none refuses."""
     if isinstance(trained, nn.Module):
         raise InputError("publish takes what Training.run() returned, with plan and ledger, and not the model alone")
-    if isinstance(trained, str | Path):
-        raise InputError("publish takes what Training.run() returned, and then the folder: publish(trained, folder)")
+    if not all(hasattr(trained, name) for name in ("model", "publishes", "plan")):
+        got = "" if isinstance(trained, str | Path) else f", not {kind_of(trained)}"
+        raise InputError(
+            f"publish takes what Training.run() returned{got}, and then the folder: publish(trained, folder)"
+        )
     return trained.model
 
 

@@ -73,7 +73,8 @@ class Choice:
             )
 
     def event(self, adjacency: Adjacency) -> BoundedRange | NoisyMax:
-        """The event at `epsilon`; a replacement costs twice as much (a removal and an addition)."""
+        """The event at `epsilon`, the same under each adjacency: accounting doubles it for a replacement, which is a
+        removal and an addition. Of `Quantile` it differs."""
         return (BoundedRange if self.noise == "gumbel" else NoisyMax)(self.epsilon)
 
     def scores(self, rows: Array, adjacency: Adjacency) -> Array:

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from discreet.core.adjacency import Unit
+from discreet.core.checks import default_delta
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema, columns_bought, provisional, what_of
 from discreet.data.tables.wide import Image
@@ -121,10 +122,9 @@ def _plan(
 
 def _check_delta(population: float, delta: float | None) -> None:
     if delta is not None and 1 / population < delta < 1:
-        power = 10.0 ** -(math.floor(math.log10(population)) + 1)
         raise InputError(
             f"delta {delta:g} is above 1 / population = {1 / population:.2g}: one row could be given away whole; say "
-            f"--delta {power:g}, or leave it out"
+            f"delta {default_delta(population):g}, or leave it out"
         )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
@@ -22,8 +23,25 @@ Count = Annotated[int, Field(ge=1)]
 LARGEST_WHOLE = 2**63 - 1
 
 
-class Frozen(BaseModel):
-    """Base of everything that is read from files: immutable, and unknown fields are refused."""
+if TYPE_CHECKING:  # so that the types of all fields are seen
+    from pydantic._internal._model_construction import ModelMetaclass as _SaidInOneLine
+else:
+
+    class _SaidInOneLine(type(BaseModel)):
+        """The call of a record's class. What `model_validate` reads, and records inside others, do not come by here."""
+
+        def __call__(cls, *args, **fields):
+            try:
+                return super().__call__(*args, **fields)
+            except ValidationError as error:
+                raise InputError(f"{cls.__name__}: {explain(error, cls)}") from None
+
+
+class Frozen(BaseModel, metaclass=_SaidInOneLine):
+    """Base of everything that is read from files: immutable, and unknown fields are refused.
+
+    Made in Python, a record that cannot be is an `InputError` of one line; `model_validate` raises pydantic's own.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
@@ -40,6 +58,52 @@ class Frozen(BaseModel):
                 if isinstance(data[name], str | bool):
                     raise ValueError(f"{name}: must be a number, got {data[name]!r:.80}")
         return data
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first fault of a validation error in one line."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        within = _at(model, first["loc"][:-1])
+        return f"unknown key {field!r}" + ("" if within is None else f"; known: {', '.join(within.model_fields)}")
+    if first["type"] == "union_tag_invalid":
+        facts, where = first["ctx"], f"{field}: " if field else ""
+        what = facts["discriminator"].strip("'")
+        return f"{where}unknown {what} {facts['tag']!r}; known: {facts['expected_tags']}"
+    message = re.sub(r"\b0\.0{5,}\d+", lambda tiny: f"{float(tiny[0]):g}", first["msg"].removeprefix("Value error, "))
+    if not first["loc"]:
+        return message
+    if first["type"] == "value_error" and ", got " in message:
+        return f"{field}: {message}"
+    if first["type"] == "missing":
+        return f"{field}: is needed, and is not there"
+    return f"{field}: {message[0].lower()}{message[1:]}, got {first['input']!r:.80}"
+
+
+def _at(model: type[BaseModel], path: Sequence[object]) -> type[BaseModel] | None:
+    """The model at a path of fields, keys and kinds (`columns.age.number`); None where several can be there."""
+    found: list[type[BaseModel]] = [model]
+    for name in path:
+        fields = [one.model_fields[str(name)] for one in found if str(name) in one.model_fields]
+        if fields:
+            found = list(_models(fields[0].annotation))
+        else:
+            found = [one for one in found if name in _kinds(one)] or found
+    return found[0] if len(found) == 1 else None
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that a type is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
+
+
+def _kinds(model: type[BaseModel]) -> list[object]:
+    """What `kind` or `type` is in a model of one kind."""
+    return [model.model_fields[name].default for name in ("kind", "type") if name in model.model_fields]
 
 
 @cache

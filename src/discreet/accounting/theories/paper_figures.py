@@ -33,7 +33,8 @@ def moments(curve: rdp.Curve, delta: float) -> float:
 def zcdp_rf(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
     """zCDP(RF) of Yu et al. 2019, section IV-B1, from (rate, noise, steps): rate x steps epochs at 1 / (2 s^2) each.
 
-    Proved for reshuffled epochs of disjoint batches (`zcdp.reshuffled`), not for Poisson batches.
+    Proved for reshuffled epochs of disjoint batches (their Theorem 2: an epoch costs its dearest batch), and not for
+    Poisson batches.
     """
     rho = math.fsum(rate * steps / (2 * noise**2) for rate, noise, steps in parts)
     return zcdp.epsilon_loose(rho, delta)

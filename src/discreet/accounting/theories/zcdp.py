@@ -11,8 +11,6 @@ from collections.abc import Iterable
 
 from discreet.accounting.theories import rdp
 from discreet.core import checks
-from discreet.core.adjacency import Adjacency
-from discreet.core.errors import NotProved
 
 _UP = 1 + 2.0**-48
 _TINY = 2.0**-1074
@@ -37,21 +35,6 @@ def bounded_range(epsilon: float) -> float:
 def compose(rhos: Iterable[float]) -> float:
     """rho of all releases together: the sum (Lemma 1.7)."""
     return math.fsum(rhos) * _UP
-
-
-def reshuffled(epochs: Iterable[Iterable[float]], adjacency: Adjacency) -> float:
-    """rho of epochs over disjoint batches: the sum over epochs of the largest rho of a batch.
-
-    Yu et al. 2019, Theorem 2: a unit is in one batch of an epoch, so the epoch costs its most expensive batch. The
-    batches must not shift when a unit changes; under add/remove they do, so that is `NotProved`. An interrupted epoch
-    costs as much as a whole one: pass all of its batches.
-    """
-    if adjacency is Adjacency.ADD_REMOVE:
-        raise NotProved(
-            "disjoint batches shift when a unit is added or removed, so nothing is proved under add_remove; "
-            "use adjacency zero_out or replace_one, or Poisson sampling"
-        )
-    return compose(max(batches, default=0.0) for batches in (tuple(epoch) for epoch in epochs))
 
 
 def epsilon_loose(rho: float, delta: float) -> float:

@@ -21,7 +21,6 @@ from discreet.audit.row_losses import losses_of
 from discreet.certificate.canonical import strict_json
 from discreet.certificate.files import CERTIFICATE, read
 from discreet.clipping import Criterion
-from discreet.core.array_types import Array
 from discreet.core.disk import real
 from discreet.core.errors import InputError, VerificationFailed
 from discreet.data.packed import NOT_ARRAYS, read_arrays
@@ -171,8 +170,3 @@ def _kept_recipe(folder: Path) -> Recipe:
             f"shadow models need the recipe of the run, and there is none in {kept.parent}; name it with --recipe"
         ) from None
     return validate(Recipe, facts, str(kept))
-
-
-def best_accuracy(audit: ModelAudit) -> Mapping[str, Array | float]:
-    """The accuracy of each attack at even odds, at the threshold that is best on these rows."""
-    return {one.name: one.accuracy() for one in audit.attacks}

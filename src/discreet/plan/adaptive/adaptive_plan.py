@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from discreet.accounting.account import parse
 from discreet.accounting.adaptive.costs import Amounts
@@ -31,7 +31,7 @@ from discreet.plan.plan import Delta, Positive
 from discreet.plan.plan_facts import named_facts
 from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, reserve_for
-from discreet.plan.pydantic_base import check_names, explain
+from discreet.plan.pydantic_base import check_names, validate
 from discreet.plan.run_plan import RunPlan
 from discreet.plan.sampling import Count, Draw
 from discreet.sampling import NoSampling, PoissonSampler, PoissonSampling, ShuffleSampling
@@ -154,24 +154,22 @@ class AdaptivePlan(RunPlan):
         expected = Repeat(start, checks.count("most_steps", most_steps)) if course is None else course
         first = as_before(before)
         made = for_budget(kind, Compose((*first, expected)), checks.positive("epsilon", epsilon), delta - reserve, near)
-        try:
-            return cls(
-                adjacency=near,
-                sampling=sampling,
-                population=population,
-                clipping=as_clipping(clip_norm, clipping, most_steps, sampling.epoch(population)),
-                policy=as_policy(policy),
-                noise=noise_multiplier,
-                filter=made,
-                delta=delta,
-                most_steps=most_steps,
-                holdout=held,
-                before=first,
-                odometer=as_reading(odometer, stop_at, delta, near, Unit.EXAMPLE),
-                **rest,
-            )
-        except ValidationError as error:
-            raise InputError(f"plan: {explain(error, cls)}") from None
+        fields: dict[str, Any] = {
+            "adjacency": near,
+            "sampling": sampling,
+            "population": population,
+            "clipping": as_clipping(clip_norm, clipping, most_steps, sampling.epoch(population)),
+            "policy": as_policy(policy),
+            "noise": noise_multiplier,
+            "filter": made,
+            "delta": delta,
+            "most_steps": most_steps,
+            "holdout": held,
+            "before": first,
+            "odometer": as_reading(odometer, stop_at, delta, near, Unit.EXAMPLE),
+            **rest,
+        }
+        return validate(cls, fields, "plan")
 
     def facts(self) -> dict[str, str | None]:
         """The figures of the plan, and what the run costs at most."""

@@ -159,7 +159,7 @@ def _spread(population: float, epochs: float, batch: int, mu: float) -> float:
 def _delta(population: float, delta: float | None) -> tuple[float, str]:
     if delta is not None:
         return checks.open_unit("delta", delta), f"delta {delta:g}: as asked for"
-    found = 10.0 ** -(math.floor(math.log10(population)) + 1)
+    found = checks.default_delta(population)
     return (
         found,
         f"delta {found:g}: the power of ten below 1 / population, so that no single row may be given away whole",

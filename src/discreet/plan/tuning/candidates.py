@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 
 from discreet.core import checks
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 from discreet.plan.clip_rules import FlatClipping
 from discreet.plan.fixed import FixedPlan, P
 from discreet.plan.pydantic_base import Frozen
@@ -38,6 +38,11 @@ Grid = Annotated[tuple[Setting, ...], Field(min_length=1)]
 
 def grid_of(values: Mapping[str, Sequence[Any]]) -> tuple[Setting, ...]:
     """A grid from lists of values by name."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"the grid of a search is a mapping from names to lists of values, not {kind_of(values)}")
+    for name, each in values.items():
+        if not isinstance(each, Sized):
+            raise InputError(f"the grid of a search: {name} needs a list of values, not {kind_of(each)}")
     if not values or any(isinstance(each, str) or len(each) < 1 for each in values.values()):
         raise InputError("the grid of a search needs at least one setting, and each a list of at least one value")
     return tuple(Setting(name=name, values=tuple(each)) for name, each in values.items())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 from discreet.ledger import checked_name
 from discreet.randomness import Stream
 
@@ -43,7 +43,11 @@ class RunOptions:
     @classmethod
     def of(cls, run: Self | str | Path | None) -> Self:
         """The options, from the name of a folder, as they are, or the default."""
-        return cls(run) if run is None or isinstance(run, str | Path) else run
+        if run is None or isinstance(run, str | Path):
+            return cls(run)
+        if not isinstance(run, cls):
+            raise InputError(f"run cannot be {kind_of(run)}; name its folder, or give RunOptions(FOLDER, ...)")
+        return run
 
     @property
     def path(self) -> Path:
@@ -60,4 +64,4 @@ class RunOptions:
         if self.resume and self.folder is None:
             raise InputError("to resume a run, name its folder: run=RunOptions(FOLDER, resume=True)")
         if self.dataset_id and self.ledger is None and not self.resume:
-            raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
+            raise InputError("a data set's budget is kept in a ledger that its runs share; name one (ledger)")

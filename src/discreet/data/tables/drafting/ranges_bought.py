@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection
 
 from discreet.accounting.answers.calibrate import calibrate_noise
+from discreet.core import checks
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
 from discreet.core.events import Gaussian
@@ -23,7 +24,7 @@ def noise_for(columns: int, population: float) -> float:
 
     A person is in a bin of every column, so all histograms are one release whose sensitivity is sqrt(columns).
     """
-    delta = 10.0 ** -(math.floor(math.log10(population)) + 1)
+    delta = checks.default_delta(population)
     together, _ = calibrate_noise(lambda noise: Gaussian(noise, Query.HISTOGRAM), PRICE, delta)
     return math.ceil(together * math.sqrt(columns) * 10) / 10
 
