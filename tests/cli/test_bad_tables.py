@@ -77,6 +77,7 @@ TRAIN: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "a column that is not declared": (text(), without("smoker"), "a column 'smoker' that the schema does not name"),
     "no header": ("\n".join(ROWS).encode(), {}, "no column 'age'"),
     "text among numbers": (text(row(age="fifty")), {}, "row 41, column 'age': 'fifty' is not a number"),
+    "a mark among numbers": (text(row(age="-")), {}, "'-' is not a number; if it stands for a missing value"),
     "a number with a comma": (text(row(age='"1,5"')), {}, "'1,5' is not a number"),
     "an underscore in a number": (text(row(age="1_0")), {}, "'1_0' is not a number"),
     "NaN": (text(row(age="nan")), {}, "row 41, column 'age': 'nan' is not a finite number"),

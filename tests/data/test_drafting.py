@@ -86,6 +86,27 @@ def test_nothing_is_read_off_the_private_table(tmp_path: Path) -> None:
     assert left_open(drafts[0][0]) == ["unit", "population", "target", "x", "ward", "seen", "outcome"]
 
 
+@pytest.mark.parametrize("mark", ["unknown", "NA", "n/a", "?", "-", "."])
+def test_marks_for_a_missing_value_are_a_fixed_list(mark: str, tmp_path: Path) -> None:
+    """What occurs in a single row is not said: the schema is published."""
+    drafts = []
+    for more in ("", f"p3,{mark},75,{mark},A,2021-05-05,ill\n"):
+        table, public = written(tmp_path, PRIVATE + more)
+        drafts.append([draft(table), draft(table, known=Known("outcome", "id", 500, (public,)))])
+    assert drafts[0] == drafts[1]
+
+
+def test_a_draft_says_that_a_row_can_decide_a_guess(tmp_path: Path) -> None:
+    table, _ = written(tmp_path)
+    head = " ".join(draft(table).split("unit:")[0].replace("#", " ").split())
+    assert "All of it is published with the model." in head
+    assert "from the first rows are types, limits (censored), formats of days and how the file is written." in head
+    assert "A single row can decide a guess" in head
+    for value in ("3.5", "<2"):
+        table, _ = written(tmp_path, PRIVATE + f"p3,44,75,{value},A,2021-05-05,ill\n")
+        assert draft(table) != draft(written(tmp_path)[0])  # as is said
+
+
 def test_words_of_a_boolean_come_from_the_public_table_alone(tmp_path: Path) -> None:
     table, public = tmp_path / "t.csv", tmp_path / "public.csv"
     table.write_text("age,ill\n40,Ja\n50,nein\n")

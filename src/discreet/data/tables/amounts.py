@@ -17,6 +17,9 @@ _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _CENSORED = re.compile(r"\s*(?:<=|>=|[<>≤≥])\s*")
 _UNREADABLE = "?"
 
+PERHAPS_ABSENT = ("None", "-", "unknown", "missing", "unbekannt")
+"""Texts that among numbers stand for a missing value, and elsewhere may be a category."""
+
 
 def amounts(values: pa.Array, column: Number | Date, marks: Marks) -> tuple[Array, Faults]:
     """Numbers, or days since 1970, float64; NaN where a value is missing or faulty (infinite values are faults)."""
@@ -105,6 +108,8 @@ def _no_number(values: pa.Array, row: int, limited: bool, marks: Marks) -> str:
         return f"{said} has a point, and the decimal mark is {marks.decimal!r}; say csv: {{thousands: .}} if it is that"
     if text.strip("'\"").lower() in ("true", "false"):
         return f"{said} is not a number; write 1 and 0, or declare the column as boolean"
+    if text in PERHAPS_ABSENT and marks.show:
+        return f"{said} is not a number; if it stands for a missing value, add it to missing in the schema"
     return f"{said} is not a number"
 
 

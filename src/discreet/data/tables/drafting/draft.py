@@ -1,4 +1,7 @@
-"""A draft of a schema from the names and types of a table's columns. For a .csv file, types are guessed."""
+"""A draft of a schema from the names and types of a table's columns. For a .csv file, types are guessed.
+
+A guess is from the first rows, and one of them can decide it, so the draft says what to correct before it is published.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,12 @@ from discreet.data.tables.drafting.draft_column import (
 )
 from discreet.data.tables.drafting.from_public import PublicColumns, public_columns
 from discreet.data.tables.drafting.ranges_bought import with_ranges_bought
-from discreet.data.tables.files.column_kinds import Kind, kind_of, marks_in, whole
+from discreet.data.tables.files.column_kinds import ABSENT, Kind, kind_of, whole
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.dialect import FOUND_OUT, found_format
 from discreet.data.tables.files.reading import first_rows, is_text, said_plainly
 from discreet.data.tables.images import classes_in
 from discreet.data.tables.values import Marks
-
-_MISSING = ("", "NA", "nan")
 
 _CAUTION = re.compile(r"^ *# (CAREFUL: .*(?:\n *# (?!A draft for ).*)*)", re.MULTILINE)
 """A comment that begins so, up to its end, or up to the head of the draft."""
@@ -38,7 +39,9 @@ _CAUTION = re.compile(r"^ *# (CAREFUL: .*(?:\n *# (?!A draft for ).*)*)", re.MUL
 _HEAD = """\
 # A draft for {path}. Fill in every {mark}; from public knowledge, not by looking at the table.
 #
-# Treated as public, because a schema is published with the model: the names of the columns and their types{how}.
+# All of it is published with the model. The names of the columns are treated as public. Guessed from the first rows are
+# {guessed}. A single row can decide
+# a guess: one 3.5 among whole numbers, one "dead" among yes and no. Correct what nobody may know.
 # Not looked at: ranges, categories, and how many rows there are. A largest or rarest value can give somebody away,
 # so ranges and categories that were read off the table would need a price, and have none. Some are proposed, by the
 # name of a column or from public tables: check them.
@@ -78,11 +81,8 @@ def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_
             csv = found_format(path, csv, find)
     rows = first_rows(path, csv)
     marks = Marks((), csv.decimal, csv.thousands)
-    kinds = {name: kind_of(whole(rows, name), _MISSING, marks) for name in rows.column_names}
-    measured = [name for name, kind in kinds.items() if kind.name in ("whole", "number", "date")]
-    absent = sorted(set[str]().union(*(marks_in(whole(rows, name)) for name in measured)) - {*_MISSING, "."})
-    missing = (*_MISSING, *absent)
-    seen = [public_columns(one, kinds, missing, known.target) for one in known.public]
+    kinds = {name: kind_of(whole(rows, name), marks) for name in rows.column_names}
+    seen = [public_columns(one, kinds, known.target) for one in known.public]
     columns = {name: column_line(name, kind, seen, known) for name, kind in kinds.items()}
     price = ""
     if known.buy_ranges:
@@ -90,7 +90,7 @@ def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_
         limits = {name: limits_of(kind) for name, kind in kinds.items()}
         columns, price = with_ranges_bought(columns, unknown, known.population, known.unit, limits)
     above = careful(kinds, csv, found_out="thousands" in find)
-    return price + "".join(_lines(path, csv, kinds, missing, known, columns, seen, above))
+    return price + "".join(_lines(path, csv, kinds, known, columns, seen, above))
 
 
 def left_open(text: str) -> list[str]:
@@ -108,7 +108,6 @@ def _lines(
     path: Path,
     csv: CsvFormat,
     kinds: dict[str, Kind],
-    missing: Sequence[str],
     known: Known,
     columns: dict[str, str],
     seen: Sequence[PublicColumns],
@@ -116,8 +115,8 @@ def _lines(
 ) -> Iterator[str]:
     """Pieces of the draft; `above` are comments that stand above columns."""
     text = is_text(path)
-    how = ",\n# which were guessed from the first rows, and the way the file is written" if text else ""
-    yield _HEAD.format(path=path.name, mark=FILL_IN, how=how)
+    guessed = "types, limits (censored), formats of days" + (" and how the file is written" if text else "")
+    yield _HEAD.format(path=path.name, mark=FILL_IN, guessed=guessed)
     numbers = [name for name in kinds if _is_number(name)]
     if numbers and csv.header and text:
         yield (
@@ -138,7 +137,8 @@ def _lines(
     if names and known.unit in (None, "row"):
         yield f"# row_id: {quoted(names[0])}  # names each row; --holdout 20% needs it, to measure on private rows\n"
     codes = {f"{code:.15g}": (public.name, names) for public in seen for code, names in public.codes.items()}
-    yield f"missing: {listed_texts((*missing, *codes))}  # texts that stand for a missing value\n"
+    yield f"missing: {listed_texts((*ABSENT, *codes))}\n"
+    yield "# The usual texts for a missing value, whether they occur or not; add what the form has, such as unknown.\n"
     for code, (table, names) in codes.items():
         some = f"{names[0]!r}" if len(names) == 1 else f"{names[0]!r} and {len(names) - 1} more"
         yield f"# {code} is far from all other values of {some} in {table}: taken for a code; check it\n"

@@ -16,7 +16,7 @@ from discreet.data.tables.amounts import amounts
 from discreet.data.tables.categories import formula_like
 from discreet.data.tables.columns import Date, Number
 from discreet.data.tables.drafting.missing_codes import missing_codes
-from discreet.data.tables.files.column_kinds import WIDEST, WIDEST_DAYS, Kind, kind_of, whole
+from discreet.data.tables.files.column_kinds import ABSENT, WIDEST, WIDEST_DAYS, Kind, kind_of, whole
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.dialect import FOUND_OUT, found_format
 from discreet.data.tables.files.reading import blocks, first_rows, is_text, said_plainly
@@ -60,22 +60,20 @@ class PublicColumns:
         return float(f"{found.mean():.2g}"), float(f"{found.std():.2g}")
 
 
-def public_columns(
-    path: Path, kinds: dict[str, Kind], missing: tuple[str, ...], target: str | None = None
-) -> PublicColumns:
+def public_columns(path: Path, kinds: dict[str, Kind], target: str | None = None) -> PublicColumns:
     """Values of the public table at `path`, for columns of these `kinds` in both tables; its format is found out."""
     csv = CsvFormat()
     if is_text(path):
         with said_plainly(path):
             csv = found_format(path, csv, FOUND_OUT)
-    rows, marks = first_rows(path, csv), Marks(missing, csv.decimal, csv.thousands)
-    own = {name: kind_of(whole(rows, name), missing, marks) for name in rows.column_names if name in kinds}
+    rows, marks = first_rows(path, csv), Marks(ABSENT, csv.decimal, csv.thousands)
+    own = {name: kind_of(whole(rows, name), marks) for name in rows.column_names if name in kinds}
     names = list(own)
     numbers = [name for name in names if {own[name].name, kinds[name].name} <= {"whole", "number"}]
     days = [name for name in names if own[name].name == kinds[name].name == "date" and not own[name].formats]
     listed = [name for name in names if kinds[name].name == "text" or (name == target and name not in numbers + days)]
     facts = {"columns": {name: {"type": "ignore"} for name in names}, "csv": csv.model_dump(), "others": "ignore"}
-    schema = validate(Schema, facts | {"missing": missing}, "schema")
+    schema = validate(Schema, facts | {"missing": ABSENT}, "schema")
     found: dict[str, list[Array]] = {name: [np.empty(0)] for name in (*numbers, *days)}
     texts = {name: Counter[str]() for name in listed}
     count = 0

@@ -28,7 +28,7 @@ _SHUFFLES = 5
 _PLACES = 11
 _MOST_CATEGORIES = 12
 _DRAWN = 4
-"""The columns with the largest importance whose effects are computed."""
+"""The number of columns, those with the largest importance, whose effects are computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +66,20 @@ def importances(answer: Answer, inputs: Array, worse: Callable[[Array], float], 
 
 def effects(answer: Answer, inputs: Array, encoder: Encoder, columns: list[str]) -> list[Effect]:
     """Effects of the first four `columns` that have few categories or a range, on the last output."""
-    found = []
-    for name in columns[:_DRAWN]:
+    found: list[Effect] = []
+    for name in columns:
+        if len(found) == _DRAWN:
+            break
         place = encoder.schema.features.index(name)
         values, codes = _grid(encoder, name, place)
+        if not values:
+            continue
         answers = []
         for code in codes:
             changed = inputs[:_ROWS].copy()
             changed[:, place] = code
             answers.append(float(answer(changed)[:, -1].mean()))
-        if values:
-            found.append(Effect(name, tuple(values), tuple(answers)))
+        found.append(Effect(name, tuple(values), tuple(answers)))
     return found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from discreet.data.tables.amounts import amounts
+from discreet.data.tables.amounts import PERHAPS_ABSENT, amounts
 from discreet.data.tables.columns import LARGEST, Date, Number
 from discreet.data.tables.values import Marks, plain
 
@@ -24,10 +24,13 @@ _BOOLEANS = tuple(
 )
 _LIMIT = r"^\s*(?:<=|>=|[<>≤≥])\s*[0-9]"
 _GROUPED = r"^[-+<>=≤≥\s]*[1-9][0-9]{0,2}[.,][0-9]{3}$"
-_EVER = (
-    *("", "NA", "N/A", "n/a", "n.a.", "#N/A", "nan", "NaN", "NULL", "null", "None", "?", "-", "--", ".", "unknown"),
-    *("missing", "k.A.", "k. A.", "k.A", "keine Angabe", "unbekannt", "fehlt"),
+ABSENT = (
+    *("", "NA", "N/A", "n/a", "n.a.", "#N/A", "nan", "NaN", "NULL", "null", "?", "--", "."),
+    *("k.A.", "k. A.", "k.A", "keine Angabe", "fehlt"),
 )
+"""Texts that stand for a missing value in any column: hardly a form has them as a category."""
+
+_EVER = (*ABSENT, *PERHAPS_ABSENT)
 """Texts that stand for a missing value wherever they occur among numbers or days."""
 
 WIDEST = {"low": -LARGEST, "high": LARGEST}
@@ -54,9 +57,9 @@ _SAMPLE = 100
 """Dates are looked for in so many values first: one that is no date settles a column of any length."""
 
 
-def kind_of(values: pa.Array, missing: tuple[str, ...], marks: Marks) -> Kind:
+def kind_of(values: pa.Array, marks: Marks) -> Kind:
     """The kind of the first values of a column. Values that stand for a missing one do not count."""
-    values = plain(values, Marks((*missing, *_EVER), marks.decimal, marks.thousands, marks.trim)).drop_null()
+    values = plain(values, Marks(_EVER, marks.decimal, marks.thousands, marks.trim)).drop_null()
     if not pa.types.is_string(values.type):
         return _of_type(values.type)
     if not len(values):
@@ -94,12 +97,6 @@ def whole(rows: pa.Table, name: str) -> pa.Array:
     """A column in one piece."""
     found = rows.column(name).combine_chunks()
     return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
-
-
-def marks_in(values: pa.Array) -> set[str]:
-    """Texts that stand for a missing value wherever they occur, and occur in the column."""
-    values = plain(values, Marks(()))
-    return set(pc.unique(values).to_pylist()) & set(_EVER) if pa.types.is_string(values.type) else set()
 
 
 def _all_days(values: pa.Array, written: str | None) -> bool:
