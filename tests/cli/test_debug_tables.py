@@ -63,4 +63,4 @@ def test_without_public_rows_it_says_what_to_give(capsys: pytest.CaptureFixture[
 def test_bought_columns_are_declared_first(capsys: pytest.CaptureFixture[str]) -> None:
     columns = SCHEMA["columns"] | {"age": {"type": "number", "buy": {"noise": 10, "between": [0, 1000]}}}
     assert run([*arguments(columns=columns), "--test", "test.csv", *FEW]) == 2
-    assert "age is bought by a run" in capsys.readouterr().err
+    assert "the range of age would be bought, and the debug ladder buys nothing; declare" in capsys.readouterr().err

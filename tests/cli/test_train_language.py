@@ -138,7 +138,7 @@ def test_a_run_that_was_broken_off_is_gone_on_with(
             (["--title", "Other"], "--title Films, not Other"),
             (["--out", "elsewhere"], "--out"),
             (["others.csv"], "was begun with file"),
-            (["--finish"], "a language model has no --data"),
+            (["--finish"], "--finish is not for a language model; leave it out"),
             (["--schema", "s.yaml"], "--schema is not for a language model"),
         ):
             assert run([*resumed, *changed]) == 2
@@ -281,6 +281,7 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("broken.jsonl").write_text('{"review": "a film"}\n{"review"\n')
     model_folder(Path("tiny"))
     text, unit, model = ["--text", "review"], ["--unit", "row"], ["--model", "tiny"]
+    classes = ["reviews.csv", *text, *unit, *model, "--task", "classification", "--target", "kind"]
     cases: list[tuple[str, list[str]]] = [
         ("discreet train FILE --text COLUMN --model FOLDER", ["reviews.csv", *model]),
         ("say whose a row is", ["reviews.csv", *text, *model, *BUDGET]),
@@ -289,19 +290,20 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         ("for masked-lm use discreet.language", ["reviews.csv", *text, *unit, *model, "--task", "masked-lm"]),
         ("--set rows_per_unit=5", ["reviews.csv", *text, "--unit", "author", *model, *BUDGET]),
         ("of a language model there are steps", ["reviews.csv", *text, *unit, *model, *BUDGET, "--set", "epochs=3"]),
-        ("a language model has no --data", ["reviews.csv", *text, *unit, *model, *BUDGET, "--holdout", "10%"]),
+        ("--holdout is not for a language model", ["reviews.csv", *text, *unit, *model, *BUDGET, "--holdout", "10%"]),
         ("has no config.json", ["reviews.csv", *text, *unit, "--model", "nowhere", *BUDGET, *FEW]),
         ("has no column 'words'", ["reviews.csv", "--text", "words", *unit, *model, *BUDGET, *FEW]),
-        ("row 1 of holes.jsonl has no 'review'", ["holes.jsonl", *text, *unit, *model, *BUDGET, *FEW]),
+        ("row 2 of holes.jsonl has no 'review'", ["holes.jsonl", *text, *unit, *model, *BUDGET, *FEW]),
         ("line 2 of broken.jsonl is not JSON", ["broken.jsonl", *text, *unit, *model, *BUDGET, *FEW]),
         (
             '.pq, as a row is what is protected; of a file of plain text make one with a line {"text": "..."}',
             ["reviews.txt", *text, *unit, *model, *BUDGET, *FEW],
         ),
         (
-            "declare the classes",
-            ["reviews.csv", *text, *unit, *model, *BUDGET, "--task", "classification", "--target", "kind"],
+            "row 1 has the class 'n', which is none of p, z; add it to --classes, or leave the row out",
+            [*classes, *BUDGET, *FEW, "--classes", "p,z"],
         ),
+        ("declare the classes", [*classes, *BUDGET]),
     ]
     for message, command in cases:
         assert run(["train", *command]) == 2, message

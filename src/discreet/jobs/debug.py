@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from discreet.core.errors import InputError
-from discreet.data.tables import Encoder, columns_bought
+from discreet.data.tables import Encoder, refuse_bought
 from discreet.jobs.source import Work
 from discreet.jobs.table_facts import TableFacts
 from discreet.jobs.table_loss import loss_of
@@ -29,8 +28,7 @@ def ladder(
         return climb(work.recipe, work.recipe.load_data(work.data), all_public=all_public)
     schema = work.recipe.table
     assert schema is not None
-    for column in columns_bought(schema):
-        raise InputError(f"schema: {column} is bought by a run, and the debug ladder buys nothing; declare it for now")
+    refuse_bought(schema, "would be bought, and the debug ladder buys nothing")
     encoder = Encoder(schema)
     split = work.table.public_split(work.recipe, encoder, all_public=all_public)
     return climb(work.recipe, split, loss_of(encoder), all_public=all_public)

@@ -12,7 +12,7 @@ from torch import nn
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
-from discreet.data.tables import columns_bought, what_of
+from discreet.data.tables import refuse_bought
 from discreet.jobs.baseline import with_baseline
 from discreet.jobs.source import Work
 from discreet.jobs.table_facts import NO_TABLE, TableFacts
@@ -85,7 +85,9 @@ class SearchJob:
         data, out = paths
         work = Work.of(name, data, options, settings, overrides)
         target, recipe = work.target(name, out), work.recipe
-        _check_bought(recipe)
+        if recipe.table is not None:  # a run buys before its steps, but a search is charged as a whole
+            why = "would be bought, and a search cannot do that"
+            refuse_bought(recipe.table, why, ", or train without a search (discreet train)")
         search = wanted.over(recipe)
         for candidate in search.candidates:
             with_settings(recipe, candidate)
@@ -140,14 +142,4 @@ class SearchJob:
             engine=engine_of(recipe),
             early=None if recipe.patience is None else EarlyStopping(recipe.watch, recipe.patience),
             evaluate_every=recipe.evaluate_every,
-        )
-
-
-def _check_bought(recipe: Recipe) -> None:
-    """Refuse a search with columns to buy: a run buys them before its steps, but a search is charged as a whole."""
-    bought = {} if recipe.table is None else columns_bought(recipe.table)
-    for name, column in bought.items():
-        raise InputError(
-            f"schema: the {what_of(column)} of {name} would be bought, and a search cannot do that; declare what is "
-            "publicly known in the place of buy, or train without a search (discreet train)"
         )

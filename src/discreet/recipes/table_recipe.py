@@ -25,7 +25,7 @@ from typing import Any
 from discreet.core.adjacency import Unit
 from discreet.core.checks import default_delta
 from discreet.core.errors import InputError
-from discreet.data.tables import Encoder, Schema, columns_bought, provisional, what_of
+from discreet.data.tables import Encoder, Schema, provisional, refuse_bought
 from discreet.data.tables.wide import Image
 from discreet.plan import NoSampling, Plan
 from discreet.plan.suggest import suggest
@@ -138,10 +138,9 @@ def _check_declared(schema: Schema, epsilon: float | None) -> None:
             "say whose the rows are: --unit COLUMN if a person may have several rows, --unit row if every person has "
             "one at most (or unit in the schema)"
         )
-    for name, column in columns_bought(schema).items() if schema.unit_column else ():
-        raise InputError(
-            f"schema: the {what_of(column)} of {name} cannot be bought, because queries protect single rows and a "
-            "person may have several here; declare what is publicly known"
+    if schema.unit_column:
+        refuse_bought(
+            schema, "cannot be bought, because queries protect single rows and a person may have several here"
         )
     if schema.population is None:
         images = schema.wide is not None and isinstance(schema.wide[1], Image)

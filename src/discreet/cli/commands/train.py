@@ -74,6 +74,10 @@ _BEGUN_WITH = (
     "--audit"
 )
 _PUBLISHED = "{}: published before; the key of its noise, which was left, is destroyed now"
+_NOT_OF_LANGUAGE = (
+    *("data", "holdout", "finish", "show-settings", "audit", "dry-run", "json"),
+    *("device", "processes", "lanes", "shard"),
+)
 
 
 @with_options(LanguageOptions)
@@ -115,7 +119,7 @@ def train(
         raise InputError(_BEGUN_WITH)
     to_terminal("" if dry_run or show_settings or as_json else _LOADING)
     if language.given or (resume is not None and is_begun(resume)):
-        budget, shared = (epsilon, delta, population), (processes, lanes, shard, device != "cpu")
+        budget, shared = (epsilon, delta, population), (device != "cpu", processes, lanes, shard)
         others = (data, holdout, finish, show_settings, audit, dry_run, as_json, *shared)
         _fine_tune(recipe, language, options, budget, settings or [], out, about, ledger, dataset_id, resume, others)
         return
@@ -181,17 +185,15 @@ def _fine_tune(
     resume: Path | None,
     others: Sequence[object],
 ) -> None:
-    """Fine-tune a language model. `resume`: the folder of a run to go on with. `others`: options that it does not
-    have."""
+    """Fine-tune a language model. `resume`: the folder of a run to go on with. `others`: what was given of the
+    options that it does not have, in their order."""
     with loading():
         from discreet.jobs.language.canary_texts import summary
         from discreet.jobs.language.language_run import LanguageJob
 
-    if any(others):
-        raise InputError(
-            "a language model has no --data, --holdout, --finish, --show-settings, --audit, --dry-run, --json, "
-            "--device, --processes, --lanes or --shard; leave it out"
-        )
+    given = [name for name, value in zip(_NOT_OF_LANGUAGE, others, strict=True) if value]
+    if given:
+        raise InputError(f"--{given[0]} is not for a language model; leave it out")
     file = None if path is None else Path(path)
     said = Said(file, language, options, Budget(*budget), Settings.of(settings), out, about)
     job = LanguageJob.of(said) if resume is None else LanguageJob.resumed(resume, said, settings)

@@ -33,8 +33,8 @@ class _Arrays:
     def __init__(self, held: Mapping[Any, Any]) -> None:
         sizes = {name: len(part) if part.ndim else 0 for name, part in held.items()}
         if len(set(sizes.values())) > 1:
-            said = ", ".join(f"{name} {size}" for name, size in sizes.items())
-            raise InputError(f"the fields have different numbers of rows, {said[:200]}; they must pair up")
+            few, many = (str(pick(sizes, key=sizes.__getitem__))[:80] for pick in (min, max))
+            raise InputError(f"the field {few!r} has fewer rows than {many!r}; give each a value for every row")
         self.held, self.column_names = tuple(held.values()), list(held)
         self._named, self._rows = dict(held), next(iter(sizes.values()))
 

@@ -50,9 +50,12 @@ def paired(data: object) -> tuple[Tensor, Tensor] | None:
     inputs, targets = (_tensor(part, name) for part, name in zip(data, ("inputs", "targets"), strict=True))
     if inputs is None or targets is None:
         return None
-    if inputs.dim() == 0 or targets.dim() == 0 or len(inputs) != len(targets):
-        sizes = [len(part) if part.dim() else "no" for part in (inputs, targets)]
-        raise InputError(f"data has {sizes[0]} inputs but {sizes[1]} targets; they must pair up")
+    for part, name in ((inputs, "inputs"), (targets, "targets")):
+        if part.dim() == 0:
+            raise InputError(f"data has a single number as its {name}; give a row for each unit")
+    if len(inputs) != len(targets):  # not how many of each: the number of rows is private
+        which = "fewer" if len(targets) < len(inputs) else "more"
+        raise InputError(f"data has {which} targets than inputs; give one for each")
     return inputs, targets
 
 

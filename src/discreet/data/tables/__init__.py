@@ -6,6 +6,7 @@ from discreet.data.tables.bought import (
     counts_bought,
     events_bought,
     provisional,
+    refuse_bought,
     what_of,
     with_bought,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "private_table",
     "provisional",
     "public_table",
+    "refuse_bought",
     "what_of",
     "with_bought",
 ]

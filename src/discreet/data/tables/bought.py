@@ -47,6 +47,16 @@ def what_of(column: Number | Category) -> str:
     return "range" if isinstance(column, Number) else "categories"
 
 
+def refuse_bought(schema: Schema, why: str, instead: str = "") -> None:
+    """`InputError` for a schema with columns to be bought, in a place where nothing is: `why`, and what else helps
+    `instead` of declaring."""
+    for name, column in columns_bought(schema).items():
+        raise InputError(
+            f"schema: the {what_of(column)} of {name} {why}; declare what is publicly known in the place of "
+            f"buy{instead}"
+        )
+
+
 def events_bought(schema: Schema, delta: float) -> dict[str, list[Event]]:
     """The events of buying, by column, in order: one histogram or two each. `delta`: that of the whole run."""
     return {name: _events(column, delta) for name, column in columns_bought(schema).items()}

@@ -15,7 +15,7 @@ from discreet.clipping import Criterion
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.data import Split
-from discreet.data.tables import Encoder, columns_bought
+from discreet.data.tables import Encoder, refuse_bought
 from discreet.jobs.random_example import example_of
 from discreet.jobs.source import Work
 from discreet.jobs.table_facts import TableFacts
@@ -129,8 +129,7 @@ def _of_table(work: Work, *, all_public: bool, made_up: bool) -> tuple[Rows, Cri
     schema = work.recipe.table
     assert schema is not None
     assert work.table is not None
-    for column in columns_bought(schema):
-        raise InputError(f"schema: {column} is bought by a run, and an audit buys nothing; declare it for now")
+    refuse_bought(schema, "would be bought, and an audit buys nothing")
     if made_up or (work.table.test is None and not all_public):
         return _made_up(work.recipe)
     table = work.table if work.table.test is not None else replace(work.table, test=work.table.path)

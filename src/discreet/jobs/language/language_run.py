@@ -276,11 +276,14 @@ class LanguageJob:
         """Rows of tokens, each made of its own text."""
         text, target = str(self.table.wide.text), self.table.target
         made: list[dict[str, Any]] = []
-        for number, row in enumerate(rows):
+        for number, row in enumerate(rows, start=1):
             tokens: dict[str, Any] = tokens_of(tokenizer, row[text], length, ends=self.task.shifted)
             if target is not None:
                 if (label := str(row[target])) not in classes:
-                    raise InputError(f"row {number} has the class {label!r}, which is none of {', '.join(classes)}")
+                    raise InputError(
+                        f"row {number} has the class {label!r}, which is none of {', '.join(classes)}; add it to "
+                        "--classes, or leave the row out"
+                    )
                 tokens["labels"] = classes.index(label)
             made.append(tokens)
         return TransformersRows(made, self.task, length=length, padding=padding)

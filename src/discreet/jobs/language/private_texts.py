@@ -36,7 +36,7 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
     readers = {"json": _of_json, "csv": _of_csv, "parquet": _of_parquet}
     rows = []
     try:
-        for number, row in enumerate(readers[kind](path, columns)):
+        for number, row in enumerate(readers[kind](path, columns), start=1):
             for name in columns:
                 _check(row.get(name), f"row {number} of {path.name}", name)
             rows.append({name: row[name] for name in columns})
