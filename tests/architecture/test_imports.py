@@ -211,8 +211,8 @@ def test_the_verifier_shares_only_the_errors() -> None:
 
 
 def test_checks_share_few_files_of_core() -> None:
-    """Beside errors: what words mean (adjacency, assumptions, guarantee), records of trials, and a table in HTML."""
-    shared = ("adjacency", "assumptions", "errors", "guarantee", "html", "trials")
+    """Beside errors: what words mean (adjacency, assumptions, guarantee), records of trials, and how they are shown."""
+    shared = ("adjacency", "assumptions", "errors", "guarantee", "html", "rounding", "trials")
     allowed = tuple(
         f"discreet.{name}" for name in (*(f"core.{name}" for name in shared), "certificate", "verification")
     )

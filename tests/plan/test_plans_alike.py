@@ -8,7 +8,8 @@ import pytest
 from discreet import AdaptivePlan, InputError, Plan
 from discreet.accounting import schedules
 from discreet.accounting.adaptive.odometers import RenyiOdometer
-from discreet.core.html import rounded_up
+from discreet.cli.app import run
+from discreet.core.rounding import places_up
 from discreet.plan import Constant, Metric
 
 FIXED: dict[str, Any] = {"population": 100, "delta": 1e-5, "clip_norm": 1.0, "batch": 10, "steps": 5}
@@ -54,7 +55,7 @@ def test_a_plan_is_shown_a_line_each(make: Any, given: dict[str, Any]) -> None:
     lines = str(plan).splitlines()
     assert lines[0] == type(plan).__name__
     assert "  population: 100" in lines
-    assert f"  epsilon: {rounded_up(plan.guarantee().epsilon)}" in lines
+    assert f"  epsilon: {places_up(plan.guarantee().epsilon)}" in lines
     assert "<table>" in plan._repr_html_()
     assert all(value in plan._repr_html_() for value in (plan.sampling.kind, plan.clipping.kind))
 
@@ -98,3 +99,11 @@ def test_a_schedule_as_text_is_parsed_by_the_function_that_the_error_names() -> 
     with pytest.raises(InputError, match=r"or a schedule: accounting\.schedules\.parse\(TEXT\)$"):
         Plan.poisson(**FIXED, noise_multiplier=text)
     assert Plan.poisson(**FIXED, noise_multiplier=schedules.parse(text)).noise[0].multiplier == 10
+
+
+def test_a_delta_above_one_in_the_population_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Plan.poisson(**FIXED | {"delta": 0.5})
+    assert "  delta: 0.5, above 1 / population = 0.01: one example could be given away whole" in str(plan).splitlines()
+    assert str(Plan.poisson(**FIXED)).endswith("\n  delta: 1e-05")
+    assert run(["plan", "digits", "--delta", "0.5"]) == 0
+    assert "at delta 0.5 (above 1 / population: one unit could be given away whole)" in capsys.readouterr().out

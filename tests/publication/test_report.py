@@ -21,9 +21,10 @@ from reports import HOSTILE, Walk, facts_of, small_plan
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events.event_json import to_json
+from discreet.core.rounding import places_down, places_up
 from discreet.plan import NoSampling, Plan
 from discreet.publication.pages.charts import svg_charts
-from discreet.publication.pages.formats import percent_up, rounded_down, rounded_up
+from discreet.publication.pages.formats import percent_up
 from discreet.publication.pages.report import attack_risk, attacks, epsilon_curve, released, report_page
 
 
@@ -91,7 +92,9 @@ def test_shown_epsilon_is_not_below_the_certified(page: str, facts: dict[str, An
 
 @given(st.floats(0, 1e9))
 def test_roundings_are_outward(value: float) -> None:
-    assert Decimal(rounded_down(value)) <= Decimal(value) <= Decimal(rounded_up(value))
+    """Of the number as it is written: 0.1 is no more than 0.1, though its float is. As floats it is the same law."""
+    assert Decimal(places_down(value)) <= Decimal(repr(value)) <= Decimal(places_up(value))
+    assert float(places_down(value)) <= value <= float(places_up(value))
 
 
 @given(st.floats(0, 1))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.core.adjacency import Adjacency, Unit
-from discreet.core.html import rounded_up
+from discreet.core.rounding import places_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class EarlierRun:
     @property
     def line(self) -> str:
         """The run in words."""
-        least = "no finite epsilon" if self.epsilon is None else f"epsilon at most {rounded_up(self.epsilon)}"
+        least = "no finite epsilon" if self.epsilon is None else f"epsilon at most {places_up(self.epsilon)}"
         return f"{self.run} ({least} at delta {self.delta!r}, {self.adjacency}, unit {self.unit})"
 
     @classmethod

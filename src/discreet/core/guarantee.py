@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
-from discreet.core.html import fact_table, rounded_down, rounded_up
+from discreet.core.html import fact_table
+from discreet.core.rounding import places_down, places_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +41,15 @@ class Guarantee:
 
     def __str__(self) -> str:
         """One line; epsilon is rounded up, the lower bound down."""
-        least = "" if self.lower is None else f" (at least {rounded_down(self.lower)})"
+        least = "" if self.lower is None else f" (at least {places_down(self.lower)})"
         whom = f"{self.adjacency.value}, unit {self.unit.value}, by {self.method}"
-        return f"epsilon {rounded_up(self.epsilon)}{least} at delta {self.delta:g}, {whom}"
+        return f"epsilon {places_up(self.epsilon)}{least} at delta {self.delta:g}, {whom}"
 
     def _repr_html_(self) -> str:
         """A table for notebooks; epsilon is rounded up, the lower bound down."""
         facts = {
-            "epsilon": f"at most {rounded_up(self.epsilon)}",
-            "at least": None if self.lower is None else rounded_down(self.lower),
+            "epsilon": f"at most {places_up(self.epsilon)}",
+            "at least": None if self.lower is None else places_down(self.lower),
             "delta": f"{self.delta:g}",
             "neighbours": self.adjacency.value,
             "protected": f"one {self.unit.value}",
@@ -121,6 +122,7 @@ class ExPost:
     @property
     def sentence(self) -> str:
         """The sentence that a certificate may show."""
+        # published certificates hold this sentence, and verifiers write it again: its arithmetic stays
         shown = self.epsilon if math.isinf(self.epsilon) else math.ceil(self.epsilon * 1e4) / 1e4
         return (
             f"the privacy loss exceeds the reading {shown:.4f} with probability at most {self.delta:g}, "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from html import escape
 
@@ -20,13 +19,3 @@ def fact_table(title: str, facts: Mapping[str, object]) -> str:
 def fact_lines(title: str, facts: Mapping[str, object]) -> str:
     """The same as text, a line each, for a terminal."""
     return "\n".join([title, *(f"  {name}: {value}" for name, value in facts.items() if value is not None)])
-
-
-def rounded_up(value: float) -> str:
-    """Four digits after the point, never below the value."""
-    return f"{math.ceil(value * 1e4) / 1e4:.4f}" if math.isfinite(value) else "infinite"
-
-
-def rounded_down(value: float) -> str:
-    """Four digits after the point, never above the value."""
-    return f"{math.floor(value * 1e4) / 1e4:.4f}" if math.isfinite(value) else "infinite"

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.guarantee import Guarantee
-from discreet.core.html import rounded_up
+from discreet.core.rounding import places_up
 from discreet.plan.clip_rules import ClipRule
 from discreet.plan.fixed import FixedPlan
 from discreet.plan.metrics import Metric
@@ -57,6 +57,12 @@ def named_facts(plan: AnyPlan, steps: str, noise: str, **more: str) -> dict[str,
         "noise multiplier": noise,
         **more,
         "metrics bought": ", ".join(metric.name for metric in plan.metrics) or None,
-        "epsilon": rounded_up(plan.guarantee().epsilon),
-        "delta": f"{plan.delta:g}",
+        "epsilon": places_up(plan.guarantee().epsilon),
+        "delta": f"{plan.delta:g}{large_delta(plan)}",
     }
+
+
+def large_delta(plan: AnyPlan) -> str:
+    """What a delta above 1 / population allows, to follow it; empty for others."""
+    most = 1 / plan.population
+    return f", above 1 / population = {most:.2g}: one {plan.unit.value} could be given away whole" * (plan.delta > most)

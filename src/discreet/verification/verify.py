@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from discreet.certificate.tensorfile import tensor_digests, tensor_sizes
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError, plain
+from discreet.core.rounding import places_up
 from discreet.verification.checks import (
     adaptive_run,
     fixed_plan,
@@ -303,10 +303,9 @@ def _summary(facts: dict[str, Any], checks: list[Check]) -> str:
     if failed:
         return "REJECTED: the certificate does not support its claim"
     claim = facts["claim"]
-    shown = math.ceil(claim["epsilon"] * 1e4) / 1e4
     accepted = (
-        f"ACCEPTED: (epsilon {shown:.4f}, delta {claim['delta']:g})-differentially private, {claim['adjacency']}, "
-        f"unit {claim['unit']}, if training released what the events say"
+        f"ACCEPTED: (epsilon {places_up(claim['epsilon'])}, delta {claim['delta']:g})-differentially private, "
+        f"{claim['adjacency']}, unit {claim['unit']}, if training released what the events say"
     )
     if earlier := EarlierRun.named(facts.get("warm_start")):
         lines = ", ".join(one.line for one in earlier)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -58,6 +57,7 @@ from discreet.core.metric_names import (
     unit_of,
 )
 from discreet.core.processes import launched, rank
+from discreet.core.rounding import places_up
 from discreet.jobs.language.begun_options import Said, is_begun
 from discreet.jobs.language.language_facts import Budget, Settings
 
@@ -205,7 +205,7 @@ def _fine_tune(
         guarantee, trained, texts = job.run(ledger=charged, dataset_id=dataset_id or "")
     metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
     figures = "".join(f", public {name} {value:.4f}" for name, value in metrics.items())
-    typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{figures}")
+    typer.echo(f"{job.target}: certified epsilon {places_up(guarantee.epsilon)} at delta {guarantee.delta:g}{figures}")
     for line in summary(texts, guarantee):
         typer.echo(line)
 
@@ -268,7 +268,7 @@ def _tell(job: Job, guarantee: Guarantee, trained: Trained, phases: Phases | Non
     table = job.recipe.table
     figures = _seen(metrics, {} if table is None else {name: table.columns[name].type for name in table.target})
     seen = f", public test {', '.join(figures)}" if figures else ""
-    typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{seen}")
+    typer.echo(f"{job.target}: certified epsilon {places_up(guarantee.epsilon)} at delta {guarantee.delta:g}{seen}")
     to_terminal(f"read {job.target / 'report.html'}, and check it: discreet verify {job.target}")
     _announce(prices.unmeasured(job.recipe, job.table))
     if no_better(metrics):
@@ -295,8 +295,3 @@ def _seen(metrics: Mapping[str, float], targets: Mapping[str, str]) -> list[str]
         unit = unit_of(f"{name}rmse", targets)
         found.append(f"{name}rmse {error:.4f}{unit} (the mean for all rows: {mean:.4f}{unit})")
     return found
-
-
-def _up(epsilon: float) -> str:
-    """Epsilon with four digits after the point, never below the bound."""
-    return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}"

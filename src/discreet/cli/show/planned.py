@@ -108,6 +108,8 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
     size = f"{sizes[0]:.6g}" if sizes[0] == sizes[-1] else f"{sizes[0]:.6g} to {sizes[-1]:.6g}"
     batch = f"batches of {size} expected examples out of {facts['population']:.6g}"
     below = ", below 1 / population" if facts["delta"] < 1 / facts["population"] else ""
+    if facts["delta"] > 1 / facts["population"]:
+        below = " (above 1 / population: one unit could be given away whole)"
     promised = f"epsilon {rounded_up(facts['epsilon'])} at delta {facts['delta']:g}{below}, {facts['adjacency']}"
     if "filter" in facts:
         lines = [

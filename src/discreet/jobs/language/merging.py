@@ -19,7 +19,7 @@ from discreet.certificate.earlier_runs import EarlierRun
 from discreet.core.disk import real, whole_folder
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
-from discreet.core.html import rounded_up
+from discreet.core.rounding import places_up
 from discreet.jobs.language.base_folder import PROOF, without_bars
 from discreet.jobs.language.published_texts import PublishedTexts
 from discreet.publication.pages.formats import markdown
@@ -79,7 +79,7 @@ def card(published: PublishedTexts) -> str:
         revision=facts["base"]["revision"],
         base_digest=facts["base"]["sha256"],
         digest=published.digest,
-        epsilon=rounded_up(claim["epsilon"]),
+        epsilon=places_up(claim["epsilon"]),
         delta=f"{claim['delta']:g}",
         earlier=[markdown(one.line) for one in EarlierRun.named(facts.get("warm_start"))],
         canaries=shown,

@@ -10,11 +10,11 @@ import re
 from typing import Any
 
 from discreet.core.errors import InputError
+from discreet.core.rounding import places_up
 from discreet.publication.disclosure import facts_in_words as says
 from discreet.publication.disclosure.facts_in_words import Certified
 from discreet.publication.disclosure.holder import Holder, Source
 from discreet.publication.pages.card import certified_epsilon
-from discreet.publication.pages.formats import rounded_up
 
 _BASIC = ("name", "description", "intended_use", "curator.name", "curator.kind", "region", "sector", "authors")
 _ADVANCED = ("unit", "epsilon", "settings", "trust", "accuracy")
@@ -89,7 +89,7 @@ def _loss(one: Certified, holder: Holder) -> dict[str, Any]:
     unit = {"privacy_unit": one.words.unit, "privacy_unit_details": f"{says.neighbours(one)}."}
     if holder.unit:
         unit["privacy_unit_details"] += f" {holder.unit}"
-    parameters = {"epsilon": float(rounded_up(certified_epsilon(one.facts)))}
+    parameters = {"epsilon": float(places_up(certified_epsilon(one.facts)))}
     if claim["delta"]:
         parameters["delta"] = claim["delta"]
     return {

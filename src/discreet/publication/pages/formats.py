@@ -5,28 +5,20 @@ from __future__ import annotations
 import html
 import math
 import re
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import Decimal
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from discreet.core.rounding import places_down, places_up
+
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
-
-
-def rounded_up(value: float | Decimal, digits: int = 4) -> str:
-    """`value` with `digits` after the point, never below it; in exact decimal arithmetic."""
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING))
-
-
-def rounded_down(value: float | Decimal, digits: int = 4) -> str:
-    """`value` with `digits` after the point, never above it; in exact decimal arithmetic."""
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
 
 
 def percent_up(probability: float) -> str:
     """A probability in percent, never below it: two digits after the point under 1 %, one above."""
-    return f"{rounded_up(Decimal(probability) * 100, 2 if probability < 0.01 else 1)}%"
+    return f"{places_up(Decimal(probability) * 100, 2 if probability < 0.01 else 1)}%"
 
 
 def number(value: float) -> str:
@@ -65,8 +57,8 @@ def code(value: object) -> Markup:
 
 
 FILTERS = {
-    "up": rounded_up,
-    "down": rounded_down,
+    "up": places_up,
+    "down": places_down,
     "percent_up": percent_up,
     "number": number,
     "plain": plain,

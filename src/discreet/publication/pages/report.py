@@ -28,6 +28,7 @@ from discreet.core.errors import InputError, NotProved
 from discreet.core.events import BoundedRange, Event, Gaussian, SparseHistogram, flatten, steps_of, tally
 from discreet.core.events.event_json import from_json, to_json
 from discreet.core.metric_names import unit_of
+from discreet.core.rounding import places_up
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
 from discreet.publication.pages.adaptive_course import course
 from discreet.publication.pages.card import (
@@ -45,7 +46,7 @@ from discreet.publication.pages.charts.model_charts import figures
 from discreet.publication.pages.charts.svg_charts import Prefix
 from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.contents import INSTALL, contents, use_in_python, use_on_command_line
-from discreet.publication.pages.formats import html_template, percent_up, rounded_up
+from discreet.publication.pages.formats import html_template, percent_up
 from discreet.publication.pages.measured_words import canaries, groups
 from discreet.publication.pages.public_evaluation import shown
 from discreet.publication.pages.purpose import purpose, targets_of
@@ -148,7 +149,7 @@ def attack_risk(claim: dict[str, Any], plan: Plan | AdaptivePlan) -> SideBySide:
 def growth(epsilon: float) -> str:
     """e^eps for reading, rounded up: two digits after the point, or a power of ten beyond a million."""
     if epsilon < 13:
-        return f"{Decimal(rounded_up(math.exp(epsilon), 2)):,}"
+        return f"{Decimal(places_up(math.exp(epsilon), 2)):,}"
     return Markup("10<sup>{}</sup>").format(math.ceil(epsilon / math.log(10)))
 
 
@@ -185,7 +186,7 @@ def charts(facts: dict[str, Any], plan: Plan) -> dict[str, Any]:
         "multipliers": [multiplier for multiplier, _ in plan.multipliers],
         "curve": curve,
         "epsilon_figure": drawn(
-            svg_charts.epsilon_chart, curve, rounded_up(claim["epsilon"]), charged if charged < plan.charges else None
+            svg_charts.epsilon_chart, curve, places_up(claim["epsilon"]), charged if charged < plan.charges else None
         ),
         "noise_figure": drawn(svg_charts.noise_chart, plan.multipliers),
         "batch_figure": drawn(svg_charts.batch_chart, plan.batches) if plan.rates else None,
@@ -264,7 +265,7 @@ def _row(event: Event, words: Words, *, query: bool) -> dict[str, Any]:
         what = f"values of a column that more than {inner.threshold:g} {words.many} have, by counts with noise"
         row |= {"what": what, "noise": inner.noise_multiplier}
     elif isinstance(inner, BoundedRange):
-        most = rounded_up(inner.epsilon)
+        most = places_up(inner.epsilon)
         row["what"] = f"choice of a step size by clipped losses, its privacy loss within a range of {most}"
     else:
         row["what"] = json.dumps(to_json(event))

@@ -15,8 +15,9 @@ from discreet.accounting.adaptive.filters import ZcdpFilter
 from discreet.certificate.earlier_runs import EarlierRun
 from discreet.certificate.model_spec import ModelSpec
 from discreet.core.errors import NotProved
+from discreet.core.rounding import places_down, places_up
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
-from discreet.publication.pages.formats import number, plain, rounded_down, rounded_up
+from discreet.publication.pages.formats import number, plain
 from discreet.publication.pages.unit_words import Words
 from discreet.verification.checks import public_rows
 
@@ -96,13 +97,13 @@ def _uncovered(facts: Mapping[str, Any], plan: Plan | AdaptivePlan) -> str:
 
 
 def _guarantee(claim: Mapping[str, Any], plan: Plan | AdaptivePlan) -> str:
-    text = f"epsilon {rounded_up(claim['epsilon'])} at delta {plain(claim['delta'])}"
+    text = f"epsilon {places_up(claim['epsilon'])} at delta {plain(claim['delta'])}"
     if claim["lower"] is not None:
-        text += f" (for worst-case data at least {rounded_down(claim['lower'])})"
+        text += f" (for worst-case data at least {places_down(claim['lower'])})"
     found = rho(plan)
     if found is None:
         return f"{text}; no rho: zero-concentrated privacy is not proved of this plan"
-    return f"{text}; zero-concentrated rho {rounded_up(found, 6)}"
+    return f"{text}; zero-concentrated rho {places_up(found, 6)}"
 
 
 def _declared(facts: dict[str, Any], plan: Plan | AdaptivePlan, words: Words) -> str:

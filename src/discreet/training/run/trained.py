@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from discreet.certificate.earlier_runs import EarlierRun
 from discreet.clipping.engines.engine import Engine
-from discreet.core.html import fact_lines, fact_table, rounded_up
+from discreet.core.html import fact_lines, fact_table
+from discreet.core.rounding import places_up
 from discreet.ledger import Entry
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import RoundedSampler, Stream, SystemStream
@@ -115,7 +116,7 @@ class Trained:
         metrics = {name: value for name, value in last.items() if ": " not in name}  # not those of single classes
         facts: dict[str, object] = {
             "charged steps": f"{self.charged_steps} of {self.plan.charges}",
-            "epsilon of the plan": rounded_up(self.plan.guarantee().epsilon),
+            "epsilon of the plan": places_up(self.plan.guarantee().epsilon),
             "delta": f"{self.plan.delta:g}",
             "randomness": "test: it cannot be published" if self.mechanism.randomness == "test" else None,
             "ended": self.ended,

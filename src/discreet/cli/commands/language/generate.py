@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ import typer
 
 from discreet.core.disk import write_output
 from discreet.core.errors import InputError, plain
+from discreet.core.rounding import places_up
 
 
 def generate(
@@ -36,10 +36,10 @@ def generate(
         from discreet.jobs.language.generation import Writer
 
     writer = Writer.of(folder, model)
+    epsilon = places_up(writer.epsilon)
     texts = writer.write(prompt, rows, length=length, temperature=temperature, seed=seed)
-    epsilon = math.ceil(writer.epsilon * 1e4) / 1e4
     typer.echo(
-        f"post-processing of a model with epsilon {epsilon:.4f} at delta {writer.delta:g}: no further cost", err=True
+        f"post-processing of a model with epsilon {epsilon} at delta {writer.delta:g}: no further cost", err=True
     )
     if out is None:
         for text in texts:
@@ -48,5 +48,5 @@ def generate(
     table = io.StringIO()
     lines = csv.writer(table)
     lines.writerow(["text", "epsilon", "delta"])
-    lines.writerows([text, epsilon, writer.delta] for text in texts)
+    lines.writerows([text, float(epsilon), writer.delta] for text in texts)
     write_output(out, lambda file: file.write(table.getvalue().encode()), replace=False, advice="name another file")
