@@ -14,6 +14,7 @@ from scipy.stats import binom, norm
 from discreet.accounting import Compose, delta_at, group_guarantee
 from discreet.accounting.account import guarantee
 from discreet.accounting.answers import attack_risk, solve
+from discreet.accounting.answers.covering_mu import covering_mu
 from discreet.accounting.answers.event_tradeoff import trade_off
 from discreet.accounting.pld.discretise import pessimistic
 from discreet.accounting.pld.poisson_pair import Direction, Pair
@@ -21,7 +22,7 @@ from discreet.accounting.pld.truncated_pair import TruncatedPair
 from discreet.accounting.theories.truncation import filled, overflow
 from discreet.core.adjacency import Adjacency, Query
 from discreet.core.array_types import Array
-from discreet.core.events import FixedSize, Gaussian, Poisson, Repeat, TruncatedPoisson
+from discreet.core.events import FixedSize, Gaussian, Poisson, Repeat, SparseHistogram, TruncatedPoisson
 from discreet.core.events.event_json import to_json
 from discreet.verification.recompute import decide, epsilon_bounds
 
@@ -275,3 +276,25 @@ def test_a_truncated_release_beside_batches_of_fixed_size_lowers_no_price(count:
         guarantee(beside, delta, Adjacency.REPLACE_ONE).epsilon
         >= guarantee(fixed, delta, Adjacency.REPLACE_ONE).epsilon
     )
+
+
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT])
+def test_losses_beyond_every_number_are_no_bound_beside_a_sparse_histogram(adjacency: Adjacency) -> None:
+    """e^eps is infinite at some knots; times an overflow of 0 that is NaN, which was taken for a delta of 0."""
+    steps = Repeat(TruncatedPoisson(0.5, 15, 20, Gaussian(1.0)), 10_000)
+    curve = trade_off(Compose((steps, SparseHistogram(4.0, 24.0))), adjacency)
+    assert covering_mu(trade_off(steps, adjacency), 1e-5) == math.inf
+    assert covering_mu(curve, 1e-5) == math.inf
+    shares = np.linspace(0, 1, 101)
+    assert np.all((curve.lower(shares) >= 0) & (curve.lower(shares) <= 1 - shares))
+    assert np.all(curve.delta(np.array([0.0, 1.0, 700.0, 720.0, 1e5])) <= 1)
+
+
+def test_no_data_set_shows_both_a_full_batch_and_a_value_of_a_sparse_histogram() -> None:
+    """At most 20 units never pass a threshold of 39: an attack on both at once was claimed, by "at least"."""
+    steps = TruncatedPoisson(0.5, 1, 20, Gaussian(10.0))
+    both = Compose((steps, SparseHistogram(1.0, 39.0)))
+    alone = delta_at(steps, 0.0).delta
+    assert delta_at(both, 0.0).lower <= alone  # type: ignore[operator]
+    assert guarantee(both, 1e-3).lower <= guarantee(steps, 1e-3).epsilon
+    assert trade_off(both).upper(np.array([0.1]))[0] >= 0.9 - alone

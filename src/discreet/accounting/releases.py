@@ -134,8 +134,17 @@ class Releases:
 
     @property
     def is_attained(self) -> bool:
-        """Whether `unamplified` and `periods` reveal no more than what was released."""
-        return all(part.attained for part in self.dominated)
+        """Whether `unamplified` and `periods` reveal no more than what was released, in some two data sets."""
+        return not self.worst_apart and all(part.attained for part in self.dominated)
+
+    @property
+    def worst_apart(self) -> bool:
+        """Whether some releases are at their worst in small data sets only, and others in large ones only.
+
+        Truncated batches leave nobody out where there are few units; a sparse histogram shows a value where more rows
+        than its threshold have it. So what both reveal at their worst is a bound, and nothing attains it.
+        """
+        return self.overflow > 0 and self.escapes > 0
 
     @property
     def sampled(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.epsilon_interval import epsilon_interval
@@ -251,6 +251,8 @@ def prove(theory: str, parts: Releases, delta: float, tolerance: Tolerance) -> P
     """The bound of a proving theory; the delta that sparse histograms and truncated batches cost is set aside first."""
     prover = PROVERS[theory]
     found = prover(parts, delta, tolerance)
+    if parts.worst_apart and found.lower is not None:
+        found = replace(found, lower=0.0)
     if not (parts.overflow > 0 or parts.escapes > 0):
         return found
     left = sparse.left_of(delta, parts.escapes)

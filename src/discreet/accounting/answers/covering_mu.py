@@ -42,6 +42,8 @@ def covering_mu(curve: TradeOff, slack: float) -> float:
     if isinstance(curve, GaussianTradeOff) and slack == 0:
         return curve.mu
     wrong, right = corners(curve)
+    if not (np.all(np.isfinite(wrong)) and np.all(np.isfinite(right))):
+        return math.inf
     half = wrong + right <= 1 + 1e-9
     wrong, right = wrong[half], right[half]
     with np.errstate(invalid="ignore"):

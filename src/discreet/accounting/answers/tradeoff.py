@@ -226,8 +226,9 @@ class PolygonalTradeOff:
         if failure == escapes == 0:
             return self
         with np.errstate(over="ignore"):
-            raised = (self.deltas + (1 + np.exp(self.epsilons)) * (failure * _UP) + escapes) * _UP
-        deltas = np.minimum.accumulate(np.minimum(raised, 1.0))
+            failing = (1 + np.exp(self.epsilons)) * (failure * _UP) if failure != 0 else 0.0  # inf x 0 is no bound
+            raised = (self.deltas + failing + escapes) * _UP
+        deltas = np.minimum.accumulate(np.where(raised <= 1, raised, 1.0))  # NaN becomes 1
         return PolygonalTradeOff(self.epsilons, deltas, self.false_positives, self.false_negatives)
 
 

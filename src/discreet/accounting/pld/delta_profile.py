@@ -110,7 +110,7 @@ def chord(epsilons: Array, deltas: Array, at: Array) -> Array:
     """
     right = np.clip(np.searchsorted(epsilons, at), 1, len(epsilons) - 1)
     left = right - 1
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         share = np.expm1(at - epsilons[left]) / np.expm1(epsilons[right] - epsilons[left])
     share = np.clip(np.where(np.isfinite(share), share, 0.0), 0.0, 1.0)
     between = deltas[left] + share * (deltas[right] - deltas[left])

@@ -41,7 +41,7 @@ _HEAD = """\
 #
 # All of it is published with the model. The names of the columns are treated as public. Guessed from the first rows are
 # {guessed}. A single row can decide
-# a guess: one 3.5 among whole numbers, one "dead" among yes and no. Correct what nobody may know.
+# a guess: one <0.5 among numbers, one "dead" among yes and no. Correct what nobody may know.
 # Not looked at: ranges, categories, and how many rows there are. A largest or rarest value can give somebody away,
 # so ranges and categories that were read off the table would need a price, and have none. Some are proposed, by the
 # name of a column or from public tables: check them.
