@@ -79,7 +79,7 @@ BAD_DATA: dict[str, tuple[dict[str, Any], list[str]]] = {
     "too large for float32": ({"x_train": with_row(3, 1e300)}, ["feature", "row 3"]),
     "label too large": ({"y_train": np.full(30, 3)}, ["label 3", "row 0", "3 classes"]),
     "label negative": ({"y_train": np.arange(30) % 3 - 1}, ["label -1", "row 0"]),
-    "lengths differ": ({"y_train": np.arange(29) % 3}, ["30 inputs", "29 targets"]),
+    "lengths differ": ({"y_train": np.arange(29) % 3}, ["fewer targets than inputs", "one for each"]),
     "no rows": ({"x_train": np.zeros((0, 4)), "y_train": np.zeros(0, int)}, ["empty"]),
     "wrong width": ({"x_train": np.zeros((30, 5))}, ["shape (5,)"]),
     "wrong width, regression": (
