@@ -64,4 +64,4 @@ class RunOptions:
         if self.resume and self.folder is None:
             raise InputError("to resume a run, name its folder: run=RunOptions(FOLDER, resume=True)")
         if self.dataset_id and self.ledger is None and not self.resume:
-            raise InputError("a data set's budget is kept in a ledger that its runs share; name one (ledger)")
+            raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
