@@ -295,6 +295,8 @@ def test_no_data_set_shows_both_a_full_batch_and_a_value_of_a_sparse_histogram()
     steps = TruncatedPoisson(0.5, 1, 20, Gaussian(10.0))
     both = Compose((steps, SparseHistogram(1.0, 39.0)))
     alone = delta_at(steps, 0.0).delta
-    assert delta_at(both, 0.0).lower <= alone  # type: ignore[operator]
+    least = delta_at(both, 0.0).lower
+    assert least is not None
+    assert least <= alone
     assert guarantee(both, 1e-3).lower <= guarantee(steps, 1e-3).epsilon
     assert trade_off(both).upper(np.array([0.1]))[0] >= 0.9 - alone

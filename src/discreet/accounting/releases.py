@@ -119,10 +119,9 @@ class Releases:
 
     @property
     def filled_tells_all(self) -> bool:
-        """Whether the pairs of `filled`, and Gaussian pairs of `never_truncated`, are all that was released.
+        """Whether all releases are Gaussians on truncated batches, or beside them (`filled`, `never_truncated`).
 
-        Nothing that is pure, and no search or period; nor steps of fixed size, which their symmetrised curve alone
-        proves.
+        Steps of fixed size are not: their symmetrised curve alone is proved.
         """
         others = self.pures or self.selections or self.periods or (self.fixed_size and self.sampled)
         return not others
@@ -134,15 +133,15 @@ class Releases:
 
     @property
     def is_attained(self) -> bool:
-        """Whether `unamplified` and `periods` reveal no more than what was released, in some two data sets."""
+        """Whether some two data sets reveal all that `unamplified` and `periods` do, so that lower bounds hold."""
         return not self.worst_apart and all(part.attained for part in self.dominated)
 
     @property
     def worst_apart(self) -> bool:
-        """Whether some releases are at their worst in small data sets only, and others in large ones only.
+        """Whether no data set may be the worst for all releases: what they reveal together is an upper bound alone.
 
         Truncated batches leave nobody out where there are few units; a sparse histogram shows a value where more rows
-        than its threshold have it. So what both reveal at their worst is a bound, and nothing attains it.
+        than its threshold have it.
         """
         return self.overflow > 0 and self.escapes > 0
 

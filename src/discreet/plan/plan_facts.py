@@ -63,6 +63,6 @@ def named_facts(plan: AnyPlan, steps: str, noise: str, **more: str) -> dict[str,
 
 
 def large_delta(plan: AnyPlan) -> str:
-    """What a delta above 1 / population allows, to follow it; empty for others."""
+    """The warning that follows a delta above 1 / population; empty for any other."""
     most = 1 / plan.population
     return f", above 1 / population = {most:.2g}: one {plan.unit.value} could be given away whole" * (plan.delta > most)

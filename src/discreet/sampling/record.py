@@ -102,7 +102,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _kinds(model: type[BaseModel]) -> list[object]:
-    """What `kind` or `type` is in a model of one kind."""
+    """The values of `kind` and `type` by which a model is known, where it has these fields."""
     return [model.model_fields[name].default for name in ("kind", "type") if name in model.model_fields]
 
 

@@ -135,8 +135,8 @@ class Watch:
         return {} if self._validation is None else self.evaluated(self._validation)
 
     def due(self, steps: int, every: int) -> bool:
-        """Whether a multiple of `every` was reached since the last call (in an adaptive plan, where a bought count is a
-        step as well, it may take the exact place)."""
+        """Whether a multiple of `every` was reached since the last call. The exact place may be that of a bought count,
+        which is a step too in an adaptive plan."""
         before, self._asked = self._asked or steps - 1, steps
         return steps // every > before // every
 
