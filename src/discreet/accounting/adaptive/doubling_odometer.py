@@ -6,16 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from discreet.accounting.adaptive import costs
 from discreet.accounting.adaptive.costs import Amounts
-from discreet.accounting.adaptive.odometer_base import FULL, QUANTUM, check_common
-from discreet.accounting.theories.paper_figures import LECUYER_ORDERS
-from discreet.core.adjacency import Adjacency, Unit
-from discreet.core.events import Event
+from discreet.accounting.adaptive.odometer_base import FULL
+from discreet.accounting.adaptive.order_odometer import OrderOdometer
 
 
 @dataclass(frozen=True, slots=True)
-class DoublingOdometer:
+class DoublingOdometer(OrderOdometer):
     """Lecuyer 2021, Theorem 2 and equation 5: per order, filters of doubling size.
 
     With s = log(2 |orders| / delta) / (alpha - 1) and f the smallest with sum <= 2^(f - 1) s, the reading is
@@ -23,20 +20,7 @@ class DoublingOdometer:
     probability at most delta / (2 |orders| f^2), and these add up to less than delta.
     """
 
-    delta: float
-    orders: Amounts = LECUYER_ORDERS
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-    unit: Unit = Unit.EXAMPLE
-
     kind: ClassVar[str] = "doubling"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "orders", costs.check_orders(self.orders))
-        check_common(self)
-
-    def cost(self, event: Event) -> Amounts:
-        """D_alpha of an event at each order."""
-        return costs.rdp(event, self.adjacency, self.orders, (QUANTUM,) * len(self.orders))
 
     def reading(self, spent: Amounts) -> float:
         """The bound on the loss."""

@@ -31,6 +31,7 @@ from discreet.accounting.adaptive.gaussian_odometer import GaussianOdometer as G
 from discreet.accounting.adaptive.odometer_base import FULL as FULL
 from discreet.accounting.adaptive.odometer_base import OUTWARD
 from discreet.accounting.adaptive.odometer_base import QUANTUM as QUANTUM
+from discreet.accounting.adaptive.order_odometer import OrderOdometer
 from discreet.accounting.adaptive.renyi_odometer import RenyiOdometer as RenyiOdometer
 from discreet.accounting.adaptive.zcdp_odometer import ZcdpOdometer as ZcdpOdometer
 from discreet.core.guarantee import ExPost
@@ -75,4 +76,4 @@ def from_dict(data: Mapping[str, Any]) -> Odometer:
 
 
 def _quanta(odometer: Odometer) -> Amounts:
-    return (QUANTUM,) * (len(odometer.orders) if isinstance(odometer, DoublingOdometer | RenyiOdometer) else 1)
+    return (QUANTUM,) * (len(odometer.orders) if isinstance(odometer, OrderOdometer) else 1)

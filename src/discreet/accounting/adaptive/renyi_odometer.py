@@ -6,36 +6,20 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from discreet.accounting.adaptive import costs
 from discreet.accounting.adaptive.costs import Amounts
-from discreet.accounting.adaptive.odometer_base import FULL, OUTWARD, QUANTUM, check_common
-from discreet.accounting.theories.paper_figures import LECUYER_ORDERS
-from discreet.core.adjacency import Adjacency, Unit
-from discreet.core.events import Event
+from discreet.accounting.adaptive.odometer_base import FULL, OUTWARD
+from discreet.accounting.adaptive.order_odometer import OrderOdometer
 
 
 @dataclass(frozen=True, slots=True)
-class RenyiOdometer:
+class RenyiOdometer(OrderOdometer):
     """The mixture of all orders with equal weights: sum over alpha of exp((alpha - 1) (L - sum c)) / |orders|.
 
     The mixture reaches 1/delta before any single term does, so the reading is below the least of
     sum c + log(|orders| / delta) / (alpha - 1), which is below equation 5. With one order the reading is a line.
     """
 
-    delta: float
-    orders: Amounts = LECUYER_ORDERS
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-    unit: Unit = Unit.EXAMPLE
-
     kind: ClassVar[str] = "renyi"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "orders", costs.check_orders(self.orders))
-        check_common(self)
-
-    def cost(self, event: Event) -> Amounts:
-        """D_alpha of an event at each order."""
-        return costs.rdp(event, self.adjacency, self.orders, (QUANTUM,) * len(self.orders))
 
     def reading(self, spent: Amounts) -> float:
         """The bound on the loss."""
