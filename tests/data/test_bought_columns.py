@@ -46,6 +46,23 @@ def test_a_closed_bin_costs_what_an_open_one_does() -> None:
     assert (event.noise_multiplier, event.query) == (3, "histogram")
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"categories": ["1", "1.0"]},
+        {"categories": ["1", "2"], "same": {"1.0": "2"}},
+        {"buy": {"noise": 2}, "same": {"a": "1", "b": "1.0"}},
+        {"buy": {"noise": 2}, "same": {"1": "2", "1.0": "3"}},
+    ],
+)
+def test_a_number_that_is_two_categories_is_refused(column: dict[str, Any]) -> None:
+    columns = {"x": {"type": "category", **column}, "y": {"type": "boolean"}}
+    Schema.model_validate({"target": "y", "columns": columns})
+    columns["x"]["numeric"] = True
+    with pytest.raises(ValueError, match=r"column 'x': '1' and '1.0' are one number with numeric: true"):
+        Schema.model_validate({"target": "y", "columns": columns})
+
+
 def test_numeric_categories_are_counted_as_they_are_read(tmp_path: Path) -> None:
     """Each spelling alone has 20 rows, of which a threshold of 13 leaves two at most; 60 rows pass."""
     same = {"9": "unknown", "02": "3.0"}

@@ -20,7 +20,7 @@ from discreet.core.events import SparseHistogram
 from discreet.data.tables.categories import Category, formula_like
 from discreet.data.tables.files.reading import blocks
 from discreet.data.tables.schema import Schema
-from discreet.data.tables.values import BadValue, Marks, as_number, occurring
+from discreet.data.tables.values import BadValue, category_of, occurring
 from discreet.queries import Account
 from discreet.queries.sparse_histogram import frequent, sparse_histogram
 
@@ -77,7 +77,7 @@ def _occurring(path: Path, name: str, block: pa.RecordBatch, start: int, schema:
 def _add(total: dict[str, int], path: Path, name: str, schema: Schema, more: Sequence[tuple[str, int]]) -> None:
     column = schema.columns[name]
     assert isinstance(column, Category)
-    named = _named(column, schema.marks)
+    named = category_of(column, schema.marks)
     for text, count in more:
         value = named.get(text, text)
         if 0 < len(value) <= _LONGEST and value.isprintable() and not formula_like(value):
@@ -87,12 +87,3 @@ def _add(total: dict[str, int], path: Path, name: str, schema: Schema, more: Seq
             f"{path}: column {name!r} has more than {_MOST} different values, too many for categories; say type: "
             "ignore, or list the categories that matter"
         )
-
-
-def _named(column: Category, marks: Marks) -> Mapping[str, str]:
-    """The category for every text that `same` names, in the form that `codes` compares. A number that others are mapped
-    to is spelled as it is there."""
-    if not column.numeric:
-        return column.same
-    own = {as_number(name, marks): name for name in column.same.values()}
-    return own | {as_number(text, marks): name for text, name in column.same.items()}

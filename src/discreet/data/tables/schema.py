@@ -13,7 +13,7 @@ from discreet.core.yaml_files import read_yaml
 from discreet.data.tables.categories import Boolean, Category, Text, formula_like
 from discreet.data.tables.columns import FILL_IN, Column, Date, Ignore, Number
 from discreet.data.tables.files.csv_format import CsvFormat
-from discreet.data.tables.values import Marks
+from discreet.data.tables.values import Marks, category_of
 from discreet.data.tables.wide import FreeText, Image, Wide
 from discreet.plan.pydantic_base import Frozen, validate
 
@@ -69,10 +69,19 @@ class Schema(Frozen):
                     f"the categories of {name!r} cannot be bought: subgroups, and names of rows and people, are known "
                     "beforehand; list them"
                 )
+        for name, column in self.columns.items():
+            if isinstance(column, Category):
+                self._check_numbers(name, column)
         for name in self.target:
             self.check_target(name)
         self._check_wide()
         return self
+
+    def _check_numbers(self, name: str, column: Category) -> None:
+        try:
+            category_of(column, self.marks)
+        except ValueError as error:
+            raise ValueError(f"column {name!r}: {error}") from None
 
     def _check_wide(self) -> None:
         wide = [name for name, column in self.columns.items() if isinstance(column, FreeText | Image)]

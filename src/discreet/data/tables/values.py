@@ -52,7 +52,8 @@ def codes(values: pa.Array, column: Category | Boolean, marks: Marks) -> IntArra
     if isinstance(column, Boolean):
         texts = pc.utf8_lower(texts)
     elif column.numeric:
-        texts, known = _as_numbers(texts, marks), {as_number(text, marks): code for text, code in known.items()}
+        texts = _as_numbers(texts, marks)
+        known = {text: known[name] for text, name in category_of(column, marks).items()}
     places = pc.index_in(texts, value_set=pa.array(list(known), pa.string()))
     numbers = np.array([*known.values(), UNSEEN], np.int64)
     found: IntArray = numbers[pc.fill_null(places, len(known)).to_numpy(zero_copy_only=False)]
@@ -145,6 +146,25 @@ def type_name(kind: pa.DataType, marks: Marks) -> str:
     """A type for a message; its name alone where values are not to be shown: the fields of a struct, for example, are
     named by keys of its cells."""
     return str(kind) if marks.show else re.split(r"[<(\[]", str(kind))[0]
+
+
+def category_of(column: Category, marks: Marks) -> dict[str, str]:
+    """The category of each text that the column names, in the form that `codes` compares. `ValueError` if one number is
+    two categories."""
+    named = {name: name for name in (*column.categories, *column.same.values())} | dict(column.same)
+    if not column.numeric:
+        return named
+    found: dict[str, str] = {}
+    written: dict[str, str] = {}
+    for text, name in named.items():
+        number = as_number(text, marks)
+        if found.setdefault(number, name) != name:
+            raise ValueError(
+                f"{written[number]!r} and {text!r} are one number with numeric: true, and two categories here; leave "
+                "one of them out, or leave out numeric"
+            )
+        written.setdefault(number, text)
+    return found
 
 
 def as_number(text: str, marks: Marks) -> str:

@@ -33,9 +33,9 @@ def as_written(path: Path, schema: Schema, wanted: Sequence[str]) -> Schema:
     try:
         found = schema.csv if fits else found_format(path, schema.csv, ("encoding", "delimiter"))
         found = found_format(path, found, ("decimal", "thousands"), numeric)
+        other = schema.changed(csv=found.model_dump(mode="json"))
     except (InputError, OSError):
         return schema  # which says what is wrong with it
-    other = schema.model_copy(update={"csv": found})
     return other if fits or _has(path, other, wanted) else schema
 
 
