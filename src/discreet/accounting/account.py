@@ -98,7 +98,7 @@ def account(
     method: Method = Method.PLD,
     tolerance: Callable[[float], float] = default_tolerance,
 ) -> Statement:
-    """What `method` says about a fixed plan; only a `Guarantee` may be relied on.
+    """The answer of `method` for a fixed plan; only a `Guarantee` may be relied on.
 
     | method                                   | answer      |
     |------------------------------------------|-------------|

@@ -76,7 +76,7 @@ class ModelSpec:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ModelSpec:
-        """What `to_json` made; anything else is an `InputError` that names the field."""
+        """The model that `to_json` wrote; anything else is an `InputError` that names the field."""
         facts = strict_json(text, "model.json")
         if not isinstance(facts, dict) or facts.get("format") != FORMAT:
             raise InputError(f"model.json has not the format {FORMAT!r}; it comes from another version of discreet")

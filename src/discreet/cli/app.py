@@ -207,7 +207,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _of_the_machine(error: OSError | MemoryError) -> str:
-    """What is said where a disk, a path or the memory is the matter."""
+    """The line for an error of a disk, a path or the memory."""
     if isinstance(error, MemoryError):
         return "there is not enough memory; give it smaller input, or more memory. What was charged stays charged"
     where = "" if error.filename is None else f" {str(error.filename)[:80]}"
@@ -215,7 +215,7 @@ def _of_the_machine(error: OSError | MemoryError) -> str:
 
 
 def _defect(error: Exception) -> str:
-    """What is said of an exception that no command expects. Its words are left to `--debug`: they may show a row."""
+    """The line for an exception that no command expects. Its words are left to `--debug`: they may show a row."""
     return (
         f"{type(error).__name__}: this is a defect of discreet; please report it with what --debug shows. What was "
         "charged stays charged, nothing else"

@@ -27,7 +27,8 @@ class Unit(StrEnum):
 
 
 class Query(StrEnum):
-    """What noise was added to; it decides how far a replacement moves the query (see `sensitivity_ratio`)."""
+    """The kind of value that noise was added to; it decides how far a replacement moves the query (see
+    `sensitivity_ratio`)."""
 
     CLIPPED_SUM = "clipped_sum"
     CENTRED_BIT = "centred_bit"

@@ -24,7 +24,7 @@ _GENERAL = (
 
 
 def general(unit: Unit) -> tuple[str, ...]:
-    """What every claim about this kind of unit rests on."""
+    """The assumptions of every claim about this kind of unit."""
     public, *others = _GENERAL
     return public, _UNITS[unit], *others
 

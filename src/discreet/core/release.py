@@ -62,7 +62,7 @@ class Receipt:
 
     @property
     def release(self) -> Event:
-        """What this step may release."""
+        """The release that this step is allowed."""
         return steps_of(self.event)[self.index]
 
 

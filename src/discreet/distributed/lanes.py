@@ -34,8 +34,8 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a process has drawn for a step. `units`: those of the whole batch or, where the data lies at sites, those at
-    its own. `alike`: a digest of what all processes draw alike."""
+    """The units that a process has drawn for a step. `units`: those of the whole batch or, where the data lies at
+    sites, those at its own. `alike`: a digest of what all processes draw alike."""
 
     units: IntArray
     alike: str

@@ -170,7 +170,7 @@ def sharded_step(
 def _own_work(
     compute: float, clipping: float, summed: float, checked: float, processes: int, card: Card, passes: int
 ) -> dict[str, float]:
-    """What a process does by itself, beside messages: the parts of a step that sums `summed` weights."""
+    """The work of a process by itself, beside messages: the parts of a step that sums `summed` weights."""
     own = summed / processes
     return {
         "passes with clipping": clipping * compute,

@@ -72,7 +72,7 @@ class Ranks:
         return self.rank == 0
 
     def all_facts(self, purpose: str, fact: object) -> list[Any]:
-        """What every process says, in all of them, in the order of their ranks. Plain values only.
+        """The words of every process, in all of them, in the order of their ranks. Plain values only.
 
         `PrivacyViolation` in all of them if they are here for different purposes.
         """
@@ -239,8 +239,8 @@ def refuse_failures(told: list[Any]) -> None:
 
 
 def _said(error: BaseException | None, *, words: bool = True) -> list[str] | None:
-    """What the others are told of an error: its words, if they are the library's; else its kind, as a message of other
-    code may show a row. Not `words`: its kind in any case."""
+    """The words that the others are told of an error: its words, if they are the library's; else its kind, as a message
+    of other code may show a row. Not `words`: its kind in any case."""
     if error is None:
         return None
     kind = type(error).__name__

@@ -43,7 +43,7 @@ class SharedLedger:
         return from_json(self._ranks.from_first("the ledger", lambda: to_json(self._own.spent(run))))
 
     def amounts(self, run: str) -> Amounts:
-        """What the run's filter has counted."""
+        """The count of the run's filter."""
         return tuple(self._ranks.from_first("the ledger", lambda: list(self._own.amounts(run))))
 
     @property

@@ -120,7 +120,7 @@ class Team:
         return self.ranks.together(purpose, do, words=self.sites is None)
 
     def told(self, purpose: str, make: Callable[[], Any]) -> Any:
-        """What the first process makes, as plain values, in all of them."""
+        """The plain values that the first process makes, in all of them."""
         return make() if self.lanes is None else self.ranks.from_first(purpose, make)
 
     def added(self, purpose: str, number: int) -> int:

@@ -108,7 +108,7 @@ class SumsOnGrid:
 
     @property
     def public(self) -> list[float]:
-        """What must be the same in all processes that add their sums: the fine grid and the sensitivity."""
+        """The facts that must be the same in all processes that add their sums: the fine grid and the sensitivity."""
         return [self._grid.grid, self._grid.fold, self._grid.chunks, self._grid.sensitivity]
 
     @property
@@ -218,6 +218,7 @@ class WholeSums(SumsOnGrid):
 
 
 def shapes_of(parameters: Mapping[str, Tensor], clip: Clip) -> dict[str, tuple[int, ...]]:
-    """What a step sums, in order of names: parameters, and one more coordinate, `BIT`, if the clip has a bit."""
+    """The tensors that a step sums, in order of names: parameters, and one more coordinate, `BIT`, if the clip has a
+    bit."""
     shapes = {name: tuple(one.shape) for name, one in parameters.items()} | ({BIT: (1,)} if clip.bit > 0 else {})
     return dict(sorted(shapes.items()))

@@ -26,8 +26,8 @@ class PublishedModel:
         self.predictor = predictor
 
     def predict(self, rows: Any, params: Mapping[str, Any] | None = None) -> Any:
-        """What `discreet predict` writes for these rows, as a frame of their kind; of an array, as an array: the class
-        of each row, or the model's outputs."""
+        """The predictions that `discreet predict` writes for these rows, as a frame of their kind; of an array, as an
+        array: the class of each row, or the model's outputs."""
         if params:
             raise InputError(f"a published model takes no parameters, got {', '.join(map(str, params))}")
         if hasattr(rows, "iloc") or hasattr(rows, "__arrow_c_stream__"):
@@ -77,5 +77,5 @@ def metadata_of(folder: str | Path) -> dict[str, Any]:
 
 
 def _load_pyfunc(path: str) -> PublishedModel:
-    """What `mlflow.pyfunc.load_model` calls."""
+    """The function that `mlflow.pyfunc.load_model` calls."""
     return PublishedModel(load(path))

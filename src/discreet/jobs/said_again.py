@@ -29,7 +29,7 @@ def resumable(folder: Path, *, finish: bool) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class SaidAgain:
-    """What a command line with `--resume` says beside it; by default nothing."""
+    """The other options of a command line with `--resume`; by default none."""
 
     recipe: str | None = None
     data: Path | None = None

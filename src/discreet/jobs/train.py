@@ -233,7 +233,7 @@ class Job:
         write_durably(self.folder / _FILE, (json.dumps(self._facts(), indent=2) + "\n").encode())
 
     def _facts(self) -> dict[str, object]:
-        """What resumes the job; and, to know it after a restart, which start of torchrun it is of."""
+        """The way to resume the job; and, to know it after a restart, which start of torchrun it is of."""
         return {
             "recipe": self.recipe.model_dump(mode="json"),
             "data": None if self.data is None else str(real(self.data)),

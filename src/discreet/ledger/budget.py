@@ -43,7 +43,7 @@ class Spent:
 
 
 def in_words(budget: Filter | None, spent: Spent) -> str:
-    """What was spent, of what; rounded up."""
+    """The spent part of the budget, in words and rounded up."""
     whole = None if budget is None else budget.guarantee()
     of = "no budget set" if whole is None else f"of epsilon {rounded_up(whole.epsilon, 6)}, delta {whole.delta:g}"
     if budget is not None and budget.unit is Unit.USER:

@@ -53,7 +53,7 @@ _CUT = "the ledger is cut: entries are missing; restore it from a copy that `dis
 
 
 class Ledger:
-    """What runs have spent, in an SQLite file or a PostgreSQL database (`postgresql://...`).
+    """The record of what runs have spent, in an SQLite file or a PostgreSQL database (`postgresql://...`).
 
     A charge is durable when `reserve` returns (SQLite: write-ahead log, full synchronisation), and is never
     taken back: neither a crash nor an undrawn step lowers it. Filters are evaluated inside the write
@@ -216,7 +216,7 @@ class Ledger:
             return self._charged_so_far(connection, run)
 
     def amounts(self, run: str) -> Amounts:
-        """What the run's own filter has counted, in its own currency; () if the run has no filter of its own."""
+        """The count of the run's own filter, in its own currency; () if the run has no filter of its own."""
         with self._transaction() as connection:
             own = filter_of(opened(connection, run, self.shown))
             return () if own is None else self._meter.spent(connection, run, own)

@@ -82,7 +82,7 @@ class Chain:
             raise
 
     def bound(self, size: int, sensitivity: float, grid: float) -> tuple[int, float, float]:
-        """What `mixed` makes of what is known of a sum beforehand."""
+        """The facts of a sum known beforehand, after `mixed`."""
         return size, sensitivity * self.norm, grid
 
     def mixed(self, total: ClippedSum) -> ClippedSum:

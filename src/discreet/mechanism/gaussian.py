@@ -84,8 +84,8 @@ def _share_of_release(
 
 
 def gathered(release: Release, divisor: float, *, narrow: bool) -> tuple[Release, float]:
-    """What this process steps with of a release that several share, and what is left to divide it by; as it is without
-    a share.
+    """The part that this process steps with of a release that several share, and what is left to divide it by; as it is
+    without a share.
 
     `narrow`: divide before the shares are put together, and round to single precision, as an optimizer of such weights
     gets it: half as much to send. `PrivacyViolation` in all processes if a sum was not on its grid in one of them.

@@ -66,7 +66,7 @@ class RunningAverage:
             self._show(name, average)
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs to go on."""
+        """The state that `load_state_dict` needs to go on."""
         return {"count": self.count, "average": dict(self._exact)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -91,7 +91,7 @@ class ReleasedScales:
 
     @property
     def name(self) -> str:
-        """What the plan calls the scales."""
+        """The plan's name for the scales."""
         return str(self.clipping["scales"])
 
     @property

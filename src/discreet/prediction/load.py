@@ -76,7 +76,7 @@ class Predictor:
         return torch.cat(found)
 
     def prepared(self, inputs: Tensor | ArrayLike) -> Tensor:
-        """What the model itself takes, from raw rows: shape (rows, ...)."""
+        """The inputs of the model itself, from raw rows: shape (rows, ...)."""
         rows = self._rows(inputs)
         for step in self.steps:
             rows = step(rows)

@@ -168,7 +168,7 @@ def certificate(
 
 
 def _assumed(trained: TrainedRun, base: Mapping[str, Any] | None) -> list[str]:
-    """What the claim rests on beside its theorem, in sentences."""
+    """The assumptions of the claim beside its theorem, in sentences."""
     plan, mechanism = trained.plan, trained.mechanism
     return [
         *assumptions.general(plan.unit),

@@ -81,7 +81,7 @@ class Account:
         return NOISE_SAMPLERS[self.noise]
 
     def cost(self, event: Event) -> Guarantee:
-        """What `event` would cost; nothing is charged."""
+        """The price of `event`; nothing is charged."""
         return guarantee(event, self.delta, self.adjacency, self.method)
 
     def calibrate(self, event: Callable[[float], Event], epsilon: float) -> float:

@@ -31,7 +31,7 @@ class RoundedSampler:
     draw: Callable[[Substream, int, int], Integers]
     """`draw(substream, n, scale)` returns `n` integers K with K / scale nearly normal; shape (n,)."""
     assumption: str
-    """What must be true for the law to be that of a rounded normal."""
+    """The conditions under which the law is that of a rounded normal."""
     block: int = 1
     """Numbers that are drawn together: a part of a release begins and ends at multiples of it, or is cut from more."""
     block_words: int = 1

@@ -40,7 +40,7 @@ _TEST_LABEL = b"discreet test stream v1"
 
 
 class Purpose(StrEnum):
-    """What a sub-stream is for. Values are part of the key derivation and never change meaning."""
+    """The purpose of a sub-stream. Values are part of the key derivation and never change meaning."""
 
     SAMPLING = "sampling"
     """Which units take part in a step."""

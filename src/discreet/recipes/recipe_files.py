@@ -87,7 +87,7 @@ def _set(data: dict[str, Any], setting: str) -> None:
 
 
 def _meant(key: str) -> str:
-    """What a key that is not there may have meant; "" if nothing is like it."""
+    """The key that an unknown one may have meant; "" if nothing is like it."""
     if key in _ELSEWHERE:
         return f" (it is {_ELSEWHERE[key]} here)"
     near = get_close_matches(key, Recipe.model_fields, 1)

@@ -41,7 +41,7 @@ _FEW, _STEPS_OF_RUNS = 3, 10
 
 @dataclass(frozen=True, slots=True)
 class StepClaim:
-    """What is claimed of a step.
+    """The claims about a step.
 
     - `sensitivity`: how far one row may move what is released, in L2 norm, without noise. Of a mean of gradients that
     are clipped to C that is C / divisor.
@@ -182,7 +182,7 @@ def _halves(rows: Rows) -> tuple[Rows, Rows]:
 
 
 def _several(step: Step, batches: Sequence[Rows]) -> Array:
-    """What steps of one run release, one after the other: (steps, numbers)."""
+    """The releases of the steps of one run, one after the other: (steps, numbers)."""
     return np.stack([_released(step, batch, seed=number) for number, batch in enumerate(batches, start=10)])
 
 
@@ -269,7 +269,7 @@ def _begun(make: Make, rows: Rows, seed: int = 0) -> Step:
 
 
 def _released(step: Step, batch: Rows, seed: int | None = None) -> Array:
-    """What a step releases, as one vector, float64; with fresh seeds unless one is given."""
+    """The release of a step, as one vector, float64; with fresh seeds unless one is given."""
     _seed(secrets.randbits(62) if seed is None else seed)
     inputs, targets = (part.clone() for part in batch)
     return np.concatenate([one.detach().double().cpu().numpy().ravel() for one in _tensors(step(inputs, targets))])

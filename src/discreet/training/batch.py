@@ -154,7 +154,7 @@ class Batch:
             raise InputError(_LEFT_OUT)
 
     def bound(self, largest_batch: int) -> tuple[int, float, float]:
-        """What is known of the sum beforehand: its size, its sensitivity and its grid."""
+        """The facts of the sum that are known beforehand: its size, its sensitivity and its grid."""
         sensitivity = self._sum.sensitivity(self._run.engine, self._clip, largest_batch)
         return self._sum.size, sensitivity, self._clip.grid
 

@@ -58,7 +58,7 @@ class FrontEnd:
         return nn.Sequential(*[part for _, part in _parts(model)[: self.count]])
 
     def behind(self, model: nn.Module) -> nn.Module:
-        """What stands behind the front end: the same modules, hence parameters, under their names in the model."""
+        """The model behind the front end: the same modules, hence parameters, under their names in the model."""
         if self.count == 0:
             return model
         return nn.Sequential(OrderedDict(_parts(model)[self.count :]))

@@ -60,8 +60,8 @@ def parts_of(sums: Mapping[str, Tensor], clip: Clip) -> int:
 
 
 class IndividualFilter:
-    """What each unit of a run has spent, and who takes part. All of it is private: nothing of it leaves the process,
-    but into the file `kept`, if there is one.
+    """The budget that each unit of a run has spent, and who takes part. All of it is private: nothing of it leaves the
+    process, but into the file `kept`, if there is one.
 
     A step is `begin`, `admits` for each unit in order, and `settle`, before the release. A step that is broken off
     releases nothing and spends nothing.

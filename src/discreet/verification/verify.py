@@ -261,17 +261,17 @@ def _epsilon(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 
 
 def _metrics(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
-    """What is shown of private rows was paid for."""
+    """Every figure of private rows was paid for."""
     return private_metrics.check_bought(tuning.one_run(facts))
 
 
 def _search(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
-    """What is said of a search for settings follows from the plan."""
+    """The claim about a search for settings follows from the plan."""
     return tuning.check_search(facts)
 
 
 def _ex_post(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
-    """What is said ex post is what the odometer of the plan reads of the charged blocks."""
+    """The claim ex post is the reading of the plan's odometer for the charged blocks."""
     blocks = [entry["body"] for entry in facts["ledger"]["entries"] if entry["kind"] == "reservation"]
     return odometer.check_ex_post(facts, {"event": "compose", "of": blocks})
 

@@ -85,7 +85,7 @@ class EpsilonPart(Frozen):
         return found
 
     def measure(self, cell: Cell, setting: Setting) -> dict[str, Any]:
-        """What each method says."""
+        """The answer of each method."""
         return statements(course_of(cell.facts["course"]), cell.facts["methods"])
 
     def tables(self, results: Results) -> Sequence[Table]:

@@ -85,7 +85,7 @@ class RdpOrderFilter:
         return costs.rdp(event, self.adjacency, (self.order,), quanta(self))
 
     def guarantee(self, delta: float | None = None) -> Guarantee:
-        """What holds of everything that the filter admits, at its delta or any other."""
+        """The guarantee for everything that the filter admits, at its delta or any other."""
         return _stated(self, delta, lambda at: _converted((self.order,), self.limits, at, self.conversion.rule))
 
 
@@ -117,7 +117,7 @@ class RdpCurveFilter:
         return costs.rdp(event, self.adjacency, self.orders, quanta(self))
 
     def guarantee(self, delta: float | None = None) -> Guarantee:
-        """What holds of everything that the filter admits, at its delta or any other."""
+        """The guarantee for everything that the filter admits, at its delta or any other."""
         return _stated(self, delta, lambda at: _converted(self.orders, self.limits, at, rdp.improved))
 
 
@@ -147,7 +147,7 @@ class ZcdpFilter:
         return costs.rho(event, self.adjacency, quanta(self)[0])
 
     def guarantee(self, delta: float | None = None) -> Guarantee:
-        """What holds of everything that the filter admits, at its delta or any other."""
+        """The guarantee for everything that the filter admits, at its delta or any other."""
         return _stated(self, delta, lambda at: zcdp.epsilon(self.rho, at))
 
 
@@ -177,7 +177,7 @@ class GaussianFilter:
         return costs.mu_squared(event, self.adjacency, quanta(self)[0])
 
     def guarantee(self, delta: float | None = None) -> Guarantee:
-        """What holds of everything that the filter admits, at its delta or any other."""
+        """The guarantee for everything that the filter admits, at its delta or any other."""
         mu = math.sqrt(self.mu_squared) * (1 + 2.0**-50)
         return _stated(self, delta, lambda at: gdp.epsilon_bounds(mu, at)[1])
 

@@ -37,7 +37,7 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a bound may do: for which means, from which side, and how much mass at either end it may move."""
+    """The terms of a bound: for which means, from which side, and how much mass at either end it may move."""
 
     direction: Direction
     side: Side

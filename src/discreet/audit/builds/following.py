@@ -74,7 +74,7 @@ class Trace:
         return np.stack(rows) if rows else np.zeros((0, sum(self.promised.sizes.values())))
 
     def plain(self, step: int) -> Array:
-        """What the optimizer was given at a step; shape (numbers,)."""
+        """The gradient that the optimizer was given at a step; shape (numbers,)."""
         parts = [
             np.zeros(size) if one is None else one.double().numpy().ravel()
             for size, one in zip(self.promised.sizes.values(), self.given[step], strict=True)

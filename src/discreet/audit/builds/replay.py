@@ -202,7 +202,7 @@ def _wrong(
     allowed: float,
     slack: float,
 ) -> str | None:
-    """What is wrong with two neighbouring runs, in a sentence."""
+    """The fault of two neighbouring runs, in a sentence."""
     worst, step = float(moved.max(initial=0.0)), int(moved.argmax())
     owners, unit = units
     both = _both_read(without, having) if having.rows == len(owners) else []  # else a pipeline made other rows of them

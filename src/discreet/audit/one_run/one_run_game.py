@@ -35,8 +35,8 @@ from discreet.training import EngineOptions, RunOptions, Training
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Audited:
-    """What is trained: a plan, a new model, its loss, and what builds the rest of a run over a model. `rows`: declared
-    public, or made up. `classes`: how many there are; None where targets are numbers."""
+    """The training of the game: a plan, a new model, its loss, and what builds the rest of a run over a model. `rows`:
+    declared public, or made up. `classes`: how many there are; None where targets are numbers."""
 
     plan: Plan
     model: nn.Module
@@ -77,7 +77,8 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Played:
-    """What a run gave away. `white`, `black`: None where there were no such canaries. `steps`: how many were taken."""
+    """The scores that a run gave away. `white`, `black`: None where there were no such canaries. `steps`: how many were
+    taken."""
 
     white: Scored | None
     black: Scored | None
@@ -160,8 +161,8 @@ class _Places:
 
 
 def _contribution(clip: Clip) -> float:
-    """What a canary adds to its place, which is all but the whole of its clipped gradient there; in the scales of the
-    clip."""
+    """The part that a canary adds to its place, which is all but the whole of its clipped gradient there; in the scales
+    of the clip."""
     if clip.box:
         return 1.0
     groups = [group.norm for group in clip.groups if PLACES in group.names]

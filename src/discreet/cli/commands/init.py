@@ -18,7 +18,7 @@ from discreet.core.errors import InputError
 
 
 class Kind(StrEnum):
-    """What to start from."""
+    """The project to start from."""
 
     TABLE = "table"
     IMAGES = "images"

@@ -222,7 +222,7 @@ def _is_shown(job: Job, *, show_settings: bool, dry_run: bool, as_json: bool, au
 
 
 def _show(job: Job, *, as_json: bool, audit: bool) -> None:
-    """What the run would do."""
+    """Show the run that would follow."""
     if audit:
         raise InputError("--dry-run carries nothing out; leave out --audit, or give it to the run")
     facts = planned.facts_of(job.recipe, job.table, probe=False)

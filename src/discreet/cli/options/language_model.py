@@ -53,7 +53,7 @@ CanaryOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class LanguageOptions(LanguageFacts):
-    """What the command line says about a language model; each field is an option."""
+    """The options about a language model; each field is an option."""
 
     model: ModelOption = None
     task: TaskOption = None

@@ -13,7 +13,7 @@ from discreet.sampling import Draws
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What the command line says about a plan; each field is an option."""
+    """The options about a plan; each field is an option."""
 
     sampling: sampler.SamplingOption = sampler.DEFAULT
     rate: sampler.RateOption = None

@@ -116,7 +116,7 @@ LanesOption = Annotated[
 
 
 class Shard(StrEnum):
-    """What each process keeps of the weights, as `Training(shard=...)` names it."""
+    """The part of the weights that each process keeps, as `Training(shard=...)` names it."""
 
     REPLICATE = "replicate"
     FULLY = "fully"

@@ -116,13 +116,13 @@ def reference(
 def unit_gradients(
     model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, units: Units | None = None
 ) -> Gradients:
-    """What `reference` clips: the gradient of each unit, with the units along axis 0."""
+    """The gradients that `reference` clips: of each unit, with the units along axis 0."""
     rows = [*_per_unit(model, criterion, inputs, targets, units)]
     return {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
 
 
 def reference_sum(gradients: Gradients, clip: Clip) -> Gradients:
-    """What `reference` returns for units with these gradients, which lie along axis 0."""
+    """The sum that `reference` returns for units with these gradients, which lie along axis 0."""
     return clipped_sum(gradients, clip)
 
 

@@ -58,8 +58,8 @@ class Rule(ABC):
 
     @staticmethod
     def kept(activation: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """What the rule keeps of the module's input and of the gradient of its output: detached, in a type that the
-        rule can compute with."""
+        """The parts that the rule keeps of the module's input and of the gradient of its output: detached, in a type
+        that the rule can compute with."""
         return wide(activation), wide(gradient)
 
     @classmethod

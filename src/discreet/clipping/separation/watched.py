@@ -149,7 +149,7 @@ class Together:
     def alone(
         self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, unit: Units | None
     ) -> Mapping[str, Tensor]:
-        """What a unit adds: by a proved program, alone or among copies that add nothing; or else by `apart`."""
+        """The sum that a unit adds: by a proved program, alone or among copies that add nothing; or else by `apart`."""
         start = Generators(itertools.chain((inputs,), model.parameters()))
         for times in (1, FEWEST) if self._proofs is not None else ():
             rows = [part.repeat(times, *[1] * (part.dim() - 1)) for part in (inputs, targets)]

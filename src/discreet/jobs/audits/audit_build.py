@@ -38,7 +38,7 @@ def subject_of(
     settings: Sequence[str],
     overrides: Mapping[str, object],
 ) -> Subject:
-    """What the command line names."""
+    """The training that the command line names."""
     if is_module(name):
         if data is not None or options.given or settings or overrides:
             raise InputError(f"{name} makes its training itself; leave out the other options")

@@ -40,7 +40,7 @@ _JOB = "job.json"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelAudit:
-    """What was measured of a published model. All of it is about private rows, and stays with their holder.
+    """The measurements of a published model. All of it is about private rows, and stays with their holder.
 
     `rates`: every attack at every false-positive rate. `most`: the true-positive rates that the claim allows at given
     false-positive rates. `shadows`: how many shadow models there were.

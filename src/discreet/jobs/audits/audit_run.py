@@ -58,8 +58,9 @@ class OneRunAudit:
         canaries: int | None = None,
         device: str = "cpu",
     ) -> OneRunAudit:
-        """What the command line names. Rows are those of `--test` or of a recipe's public part; all of them where they
-        are declared public; else made-up ones. Of private rows nothing is used but their shape and type."""
+        """The training that the command line names. Rows are those of `--test` or of a recipe's public part; all of
+        them where they are declared public; else made-up ones. Of private rows nothing is used but their shape and
+        type."""
         work = Work.of(name, data, options, settings, overrides)
         recipe = work.recipe
         whole = recipe.plan()

@@ -109,7 +109,7 @@ def keep(folder: Path, options: Options, classes: Sequence[str]) -> None:
 
 
 def begun(folder: Path, given: Options) -> Said:
-    """What the run in `folder` was begun with.
+    """The options with which the run in `folder` was begun.
 
     `InputError` for an option given again that says something else: texts of another file would be drawn as if they
     were of this.

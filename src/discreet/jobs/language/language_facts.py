@@ -31,7 +31,7 @@ class LanguageFacts:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What is declared of privacy: the budget, and how many rows or people there are, as the public may know."""
+    """The declared facts of privacy: the budget, and how many rows or people there are, as the public may know."""
 
     epsilon: float | None
     delta: float | None
@@ -40,7 +40,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `--set` can change. `steps` and `batch`: by default those that `discreet suggest` names."""
+    """The settings that `--set` can change. `steps` and `batch`: by default those that `discreet suggest` names."""
 
     steps: int | None = None
     batch: float | None = None

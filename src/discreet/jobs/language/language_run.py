@@ -110,7 +110,7 @@ class LanguageJob:
 
     @property
     def task(self) -> Task:
-        """What the model is trained for."""
+        """The task that the model is trained for."""
         return task_named(self.facts.task or "causal-lm")
 
     def plan(self) -> Plan:

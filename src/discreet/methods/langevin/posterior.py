@@ -86,7 +86,7 @@ class Posterior:
         return total / len(self._kept)
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs to go on."""
+        """The state that `load_state_dict` needs to go on."""
         return {"seen": self._seen, "stride": self._stride, "kept": list(self._kept)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -203,7 +203,7 @@ class AdaptivePlan(RunPlan):
 
     @property
     def first_event(self) -> Event:
-        """What the first period of the sampler releases."""
+        """The release of the first period of the sampler."""
         return self.event(self.start)
 
     @property
@@ -260,7 +260,7 @@ class AdaptivePlan(RunPlan):
         return self.filter.cost(event if self.line_search is None else Compose((event, self.line_search.event)))
 
     def event(self, controls: Controls) -> Event:
-        """What one period of the sampler (a step, or an epoch of disjoint batches) releases with these controls."""
+        """The release of one period of the sampler (a step, or an epoch of disjoint batches) with these controls."""
         return _event(self.sampling, self.population, controls)
 
     def checked(self, decided: object) -> Controls:

@@ -32,9 +32,9 @@ class ClipRule(Frozen):
     """
 
     GRADIENT: ClassVar[str]
-    """What follows "Each row's gradient" in a sentence."""
+    """The words that follow "Each row's gradient" in a sentence."""
     UNIT: ClassVar[str]
-    """What follows "the noise multiplier times"."""
+    """The words that follow "the noise multiplier times"."""
     CELL: ClassVar[str]
     """The rule in a cell of a table."""
     UNCHANGING: ClassVar[bool] = False

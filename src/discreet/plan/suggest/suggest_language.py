@@ -22,7 +22,8 @@ _BU = "Bu et al. 2023, Automatic clipping"
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What a paper took for a task: of adapters their rank and learning rate, of all weights the learning rate."""
+    """The settings of a paper for a task: of adapters their rank and learning rate, of all weights the learning
+    rate."""
 
     rank: int
     adapter_rate: float

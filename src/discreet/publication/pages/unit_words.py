@@ -18,7 +18,7 @@ class Words:
     adds: str
     others: str
     several: str
-    """What the promise means for a person with more than one unit."""
+    """The meaning of the promise for a person with more than one unit."""
     neighbours: Mapping[str, str]
     size: Mapping[str, str]
 

@@ -178,7 +178,7 @@ def _as_seen(data: PrivateData, inputs: Tensor, rows: np.ndarray, where: str) ->
 
 
 def _other_kind(model: nn.Module, inputs: Tensor) -> str:
-    """What to do where the rows are of another type than the weights; "" where they are not, or might be indices."""
+    """The advice where the rows are of another type than the weights; "" where they are not, or might be indices."""
     weights = next(iter(private_parameters(model).values())).dtype
     if inputs.dtype == weights or any(isinstance(one, nn.Embedding | nn.EmbeddingBag) for one in model.modules()):
         return ""

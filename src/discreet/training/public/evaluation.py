@@ -78,7 +78,7 @@ def _error(criterion: Criterion, output: Any, targets: Tensor) -> Tensor | None:
 
 
 def _row(output: Any, i: int) -> Any:
-    """What the model returned for example i, as a batch of one."""
+    """The output of the model for example i, as a batch of one."""
     if isinstance(output, Tensor):
         return output[i : i + 1]
     return tree_map_only(Tensor, lambda part: part[i : i + 1], output)

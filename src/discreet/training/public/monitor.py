@@ -112,7 +112,7 @@ class Watch:
             self._keep_if_best()
 
     def kept(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The state that a checkpoint keeps."""
         average = None if self._average is None else self._average.state_dict()
         return {
             "evaluations": tuple(self.evaluations),

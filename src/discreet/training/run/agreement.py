@@ -97,7 +97,7 @@ def agreed(
 
 
 def _machine(found: Checked) -> list[object]:
-    """What decides in which order numbers are added up."""
+    """The settings that decide in which order numbers are added up."""
     device = next(found.copy.model.parameters()).device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else torch.backends.cpu.get_cpu_capability()
     return [torch.get_num_threads(), platform.machine(), device.type, name]

@@ -254,7 +254,7 @@ def _read_part(path: Path, part: Part) -> Iterator[Mapping[str, Callable[[], Ten
 
 
 def _tensors_of(held: mmap.mmap) -> dict[str, Callable[[], Tensor]]:
-    """What reads each tensor of a file as `_head` describes them. `ValueError` or the like for a head unlike it."""
+    """A reader for each tensor of a file as `_head` describes them. `ValueError` or the like for a head unlike it."""
     first = _LENGTH + int.from_bytes(held[:_LENGTH], "little")
     if first > len(held):
         raise ValueError("its head is longer than the file")

@@ -136,7 +136,8 @@ class RunFolder:
 
     @property
     def individual(self) -> Path:
-        """What each unit has spent of its own budget, mode 0600, if the run keeps it. As private as the data."""
+        """The file of what each unit has spent of its own budget, mode 0600, if the run keeps it. As private as the
+        data."""
         return self.path / FILE
 
     def check_new(self) -> None:

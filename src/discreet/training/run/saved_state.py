@@ -21,8 +21,8 @@ _HOW = frozenset({"foreach", "fused", "capturable", "differentiable"})
 
 
 def rule_of(optimizer: torch.optim.Optimizer) -> list[Any]:
-    """What tells an optimizer from one that makes another step of the same state: the name of its class, the names of
-    its settings, and its switches (such as "amsgrad") in each group. Plain values."""
+    """The facts that tell an optimizer from one that makes another step of the same state: the name of its class, the
+    names of its settings, and its switches (such as "amsgrad") in each group. Plain values."""
     switches = [
         {key: group[key] for key in sorted(optimizer.defaults) if key not in _HOW and isinstance(group.get(key), bool)}
         for group in optimizer.param_groups

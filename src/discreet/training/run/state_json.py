@@ -29,8 +29,8 @@ _TYPES = {str(one).removeprefix("torch."): one for one in vars(torch).values() i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shard:
-    """What this process has of a tensor of this `shape`: numbers in a row. Those of all processes, one after the other,
-    are the tensor."""
+    """The part of a tensor of this `shape` that this process has: numbers in a row. Those of all processes, one after
+    the other, are the tensor."""
 
     own: Tensor
     shape: torch.Size

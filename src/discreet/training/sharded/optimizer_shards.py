@@ -81,8 +81,8 @@ class OptimizerShards:
 
 
 def own_state(optimizer: torch.optim.Optimizer, number: int, key: str, whole: Tensor, rank: int, size: int) -> Tensor:
-    """What a process of so many keeps of a state of parameter `number` of the optimizer, before it is shared out. All
-    of it, if there is no such parameter: the optimizer will refuse it."""
+    """The part that a process of so many keeps of a state of parameter `number` of the optimizer, before it is shared
+    out. All of it, if there is no such parameter: the optimizer will refuse it."""
     held = [one for group in optimizer.param_groups for one in group["params"]]
     if number >= len(held) or not is_like(held[number], key, whole):
         return whole

@@ -151,7 +151,7 @@ class ShardedRun:
             )
 
     def kept(self, way: Way, whole: Tensor) -> Tensor:
-        """What this process keeps of a tensor of a checkpoint."""
+        """The part of a checkpoint's tensor that this process keeps."""
         if not self._team.sharded or way[:2] != ("optimizer", "state"):
             return whole
         ranks = self._team.ranks

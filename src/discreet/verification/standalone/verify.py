@@ -479,7 +479,7 @@ def steps_in(event: Any) -> int:
     return sum(count * places(leaf) for leaf, count in leaves(event))
 
 def planned(plan: Facts) -> list[Events]:
-    """What a fixed plan releases, from either part of the data if rows are held out; the last is all of it."""
+    """The releases of a fixed plan, from either part of the data if rows are held out; the last is all of it."""
     sampling, people, steps, held = plan["sampling"], plan["population"], Events(), Events()
     need(sum(phase["steps"] for phase in [*plan["noise"], *plan["rates"]]) <= 10**7, "too many steps", "NOT COVERED")
     noise = [phase["multiplier"] for phase in plan["noise"] for _ in range(whole(phase["steps"]))]
@@ -749,7 +749,7 @@ def epsilon_of(events: Events, delta: float, adjacency: str, tolerance: float) -
     return max(both) + steps * 2.0**-50 * (8 + widest * (widest + REACH))
 
 def uncovered(facts: Facts, folder: Path) -> str:
-    """What lies beside the files that the certificate covers, in words."""
+    """The files beside those that the certificate covers, in words."""
     covered = {"certificate.json", "model.safetensors", "signature.json", *facts["files"]}
     found = set(os.listdir(folder)) - covered - ({"released.safetensors"} if "released" in facts else set())
     named = ", ".join(ascii(name[:40]) for name in sorted(found)[:5]) + (", ..." if len(found) > 5 else "")
@@ -757,7 +757,7 @@ def uncovered(facts: Facts, folder: Path) -> str:
     return f"{said} not covered by the certificate ({named})" if found else ""
 
 def check(folder: Path, key: str | None, strictly: bool = False) -> str:
-    """What is promised, in words; or a `Stop`."""
+    """The promise in words; or a `Stop`."""
     facts = strict(read(folder, "certificate.json"))
     check_fields(facts)
     check_files(facts, folder)

@@ -43,7 +43,7 @@ class TrainingPart(TrainingRuns):
         return found + [table for table in said if table.rows]
 
     def panels(self, results: Results) -> Sequence[Panel]:
-        """What `draws` names, and the sweeps."""
+        """The pictures that `draws` names, and the sweeps."""
         return [shown.draw(self, what, results) for what in self.draws] + [
             shown.sweep_panel(self, sweep, results) for sweep in self.sweeps if sweep.drawn
         ]

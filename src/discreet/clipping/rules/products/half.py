@@ -19,7 +19,7 @@ _WIDENING = hasattr(torch.ops.aten.bmm, "dtype")
 
 
 def factors(activation: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """What a linear layer was given and the gradient of its outputs, detached, as factors of `products`.
+    """The inputs of a linear layer and the gradient of its outputs, detached, as factors of `products`.
 
     In half precision where the device multiplies that faster and the gradient has it: there the layer has rounded its
     input to that type itself, so that nothing is lost. At least in single precision elsewhere, and where every example

@@ -70,7 +70,7 @@ class Span:
 
 
 def reads_from_outside(program: Program, label: Callable[[Ref], Label]) -> str | None:
-    """What is wrong if a module that runs again reads something of the batch that is no argument of it; else None.
+    """The fault if a module that runs again reads something of the batch that is no argument of it; else None.
     `label`: gives the label of a tensor."""
     for call in program.inside:
         for number in range(call.start, call.stop):

@@ -94,7 +94,7 @@ def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_
 
 
 def left_open(text: str) -> list[str]:
-    """What a draft leaves to fill in, by its name."""
+    """The gaps that a draft leaves to fill in, by name."""
     lines = [line for line in text.splitlines() if not line.startswith("#") and FILL_IN in line.partition("  #")[0]]
     return [line.strip().partition(": ")[0] for line in lines]
 

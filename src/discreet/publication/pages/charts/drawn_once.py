@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """What a chart is drawn from, equal only if it is written alike: 1, 1.0 and True are not."""
+    """The values that a chart is drawn from, equal only if it is written alike: 1, 1.0 and True are not."""
 
     written: str
     values: tuple[Any, ...] = field(compare=False)
