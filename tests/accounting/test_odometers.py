@@ -20,6 +20,7 @@ from discreet.accounting.adaptive.odometers import (
     RenyiOdometer,
     ZcdpOdometer,
     advance,
+    as_dict,
     read,
     start,
 )
@@ -28,8 +29,10 @@ from discreet.accounting.theories.paper_figures import LECUYER_ORDERS
 from discreet.core.adjacency import Adjacency
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError, NotProved
-from discreet.core.events import Event, Gaussian, Laplace, Poisson, Repeat
+from discreet.core.events import Allocation, Epoch, Event, Gaussian, Laplace, Poisson, Repeat
+from discreet.core.events.event_json import to_json
 from discreet.core.guarantee import ExPost, Guarantee
+from discreet.verification.recompute.odometers import reading as recomputed_reading
 
 STEP = Poisson(512 / 50000, Gaussian(1.0))
 EPOCH = 98
@@ -190,6 +193,25 @@ def test_what_an_odometer_has_no_theorem_for_is_refused() -> None:
             odometer.cost(event)
     with pytest.raises(NotProved):
         RenyiOdometer(1e-6, adjacency=Adjacency.REPLACE_ONE).cost(STEP)
+
+
+@pytest.mark.parametrize(
+    "event", [Epoch(Repeat(Gaussian(1.0), 2)), Allocation(4, 1, Gaussian(1.0))], ids=["epoch", "allocation"]
+)
+def test_a_line_reads_no_mixture_of_gaussians(event: Event) -> None:
+    """A Gaussian dominates it, which says nothing of how often its loss exceeds a level."""
+    with pytest.raises(NotProved, match="zcdp or renyi"):
+        GaussianOdometer(1e-6, 40.0, adjacency=Adjacency.ZERO_OUT).cost(event)
+    rule = {"odometer": "gdp", "delta": 1e-6, "cap": 40.0, "slope": 0.0, "adjacency": "zero_out", "unit": "example"}
+    with pytest.raises(InputError):
+        recomputed_reading(rule, to_json(event))
+    assert ZcdpOdometer(1e-6, 1.0, Adjacency.ZERO_OUT).cost(event)[0] == pytest.approx(0.5)
+
+
+def test_an_epoch_of_one_batch_is_a_gaussian() -> None:
+    odometer = GaussianOdometer(1e-6, 40.0, adjacency=Adjacency.ZERO_OUT)
+    assert odometer.cost(Epoch(Gaussian(1.0))) == odometer.cost(Gaussian(1.0))
+    assert recomputed_reading(as_dict(odometer), to_json(Epoch(Gaussian(1.0)))) > 0
 
 
 # Attacks ------------------------------------------------------------------------------------------------------------

@@ -141,9 +141,12 @@ class Releases:
         """Whether no data set may be the worst for all releases: what they reveal together is an upper bound alone.
 
         Truncated batches leave nobody out where there are few units; a sparse histogram shows a value where more rows
-        than its threshold have it.
+        than its threshold have it; batches of fixed size and disjoint batches are of one number of units, which may
+        be too many or too few.
         """
-        return self.overflow > 0 and self.escapes > 0
+        wants_few, wants_many = self.overflow > 0, self.escapes > 0
+        fixed = not self.samplers.isdisjoint({"FixedSize", "Epoch"})
+        return (wants_few and wants_many) or ((wants_few or wants_many) and fixed)
 
     @property
     def sampled(self) -> bool:

@@ -12,9 +12,10 @@ from scipy.special import log_ndtr
 from discreet.accounting.adaptive import costs
 from discreet.accounting.adaptive.costs import Amounts
 from discreet.accounting.adaptive.odometer_base import FULL, QUANTUM, check_common, least
+from discreet.accounting.interpret import releases
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, NotProved
 from discreet.core.events import Event
 
 
@@ -63,8 +64,18 @@ class GaussianOdometer:
         return min(made, key=lambda each: each.reading(spent))
 
     def cost(self, event: Event) -> Amounts:
-        """mu^2 of an event; `NotProved` unless it is made of Gaussians without sampling."""
-        return costs.mu_squared(event, self.adjacency, QUANTUM)
+        """mu^2 of an event; `NotProved` unless its loss is that of Gaussians without sampling.
+
+        Disjoint batches and random allocation are mixtures over a secret partition. A Gaussian dominates them, but the
+        chance that their loss exceeds a line is not known to be below a Gaussian's.
+        """
+        found = costs.mu_squared(event, self.adjacency, QUANTUM)
+        if releases(event, self.adjacency).dominated:
+            raise NotProved(
+                "a gdp odometer reads Gaussian losses, and a secret partition of the units is a mixture of them; use a "
+                "zcdp or renyi odometer"
+            )
+        return found
 
     def reading(self, spent: Amounts) -> float:
         """The bound on the loss."""

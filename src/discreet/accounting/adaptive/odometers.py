@@ -11,7 +11,7 @@ The privacy loss is L_n = log P(outputs)/Q(outputs), outputs drawn from P, for a
 | DoublingOdometer | whatever has a Rényi curve | Lecuyer 2021, equation 5                                    |
 | RenyiOdometer    | the same                   | a mixture over orders; below equation 5 at the same orders  |
 | ZcdpOdometer     | no sampling                | a mixture over all orders at once                           |
-| GaussianOdometer | Gaussians without sampling | a line that Brownian motion crosses with probability delta  |
+| GaussianOdometer | Gaussians, no sampling     | a line that Brownian motion crosses with probability delta  |
 
 Proofs. Given the past, an event with D_alpha <= c has E[exp((alpha - 1) loss)] <= exp((alpha - 1) c). So, for costs
 chosen from the past, exp((alpha - 1) (L_n - sum c)) is a supermartingale that starts at 1, and so is every mixture of

@@ -29,6 +29,9 @@ _UP, _DOWN = 1 + 2.0**-44, 1 - 2.0**-44
 _LARGEST = 700.0
 """Beyond this epsilon the exponential overflows, and nobody is protected."""
 
+_RAREST = 1e-300
+"""No test is claimed to have a smaller false positive rate: a rate that underflows is no 0."""
+
 _BLOCK = 256
 _LINKS = 256
 
@@ -115,7 +118,7 @@ class GaussianTradeOff:
         """The same curve from finitely many points, rounded outward."""
         epsilons = np.linspace(0, min(self.mu**2 / 2 + 10 * self.mu + 1e-9, _LARGEST), 1500)
         wrong = ndtr(np.linspace(-12.0, 12.0, 1500) - self.mu / 2)
-        return polygonal(epsilons, self.delta(epsilons), wrong, 1 - self.upper(wrong))
+        return polygonal(epsilons, self.delta(epsilons), wrong, 1 - self.upper(wrong) - 2.0**-50)  # not rounded up to 1
 
     @staticmethod
     def _bounds(mu: float, epsilons: Array, side: int) -> Array:
@@ -258,6 +261,7 @@ def from_pairs(epsilons: Array, deltas: Array) -> PolygonalTradeOff:
 
 def polygonal(epsilons: Array, deltas: Array, wrong: Array, right: Array) -> PolygonalTradeOff:
     """A curve whose tests are the hull of those with `wrong` false and `right` true positives and of their mirrors."""
+    wrong = np.maximum(wrong, _RAREST)
     useful = (right > wrong) & (wrong < 1)
     wrong, right = wrong[useful], right[useful]
     x = np.concatenate(([0.0, 1.0], wrong, 1 - right))

@@ -52,6 +52,8 @@ def reading(odometer: Mapping[str, Any], events: Any) -> float:
     mu_squared = _mu_squared(steps.upper)
     if kind == "zcdp":
         return _half_normal(mu_squared / 2, odometer["scale"], log)
+    if steps.upper != steps.lower:
+        raise InputError("disjoint batches and random allocation have no Gaussian loss, which a gdp odometer reads")
     return _line(mu_squared, odometer["cap"], odometer["slope"], odometer["delta"])
 
 
