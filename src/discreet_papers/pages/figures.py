@@ -36,6 +36,9 @@ _STYLES = {"solid": "-", "dashed": "--", "dotted": ":", "marks": "none"}
 _WHOLE = ("epoch", "step")
 """Horizontal axes that count."""
 
+_MOST_INSIDE = 6
+"""The legend of a panel with more lines stands below its axes."""
+
 
 def draw(panels: Sequence[Panel], path: Path, columns: int) -> None:
     """Write a PNG with the panels in a grid. Where all have the same lines, one legend is for all of them."""
@@ -71,8 +74,9 @@ def _legend_lines(lines: Sequence[Line], inches: float) -> int:
 
 
 def _height(panels: Sequence[Panel]) -> float:
-    """Inches of a row."""
-    return max(0.28 * len(panel.bars) + 1.3 if panel.bars else 3.6 for panel in panels)
+    """Inches of a row, without a common legend."""
+    below = max(0.17 * len(panel.lines) if len(panel.lines) > _MOST_INSIDE else 0.0 for panel in panels)
+    return below + max(0.28 * len(panel.bars) + 1.3 if panel.bars else 3.6 for panel in panels)
 
 
 def _fill(axes: Axes, panel: Panel, *, legend: bool) -> None:
@@ -97,7 +101,10 @@ def _fill(axes: Axes, panel: Panel, *, legend: bool) -> None:
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     if legend and panel.lines and (len(panel.lines) > 1 or panel.lines[0].label):
-        axes.legend(frameon=False, fontsize=8)
+        if len(panel.lines) > _MOST_INSIDE:
+            axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0.0, -0.14))
+        else:
+            axes.legend(frameon=False, fontsize=8)
 
 
 def _logarithmic(axes: Axes, which: str, values: Sequence[float]) -> None:
