@@ -61,12 +61,10 @@ FIXED = (FixedSize(UNITS, UNITS, Gaussian(1e6)), Epoch(Repeat(Gaussian(1e6), 2))
 
 
 @pytest.mark.parametrize("adjacency", [ZERO_OUT, REPLACE_ONE])
-@pytest.mark.parametrize(
-    "rare", [TruncatedPoisson(1.0, 1, UNITS, Gaussian(0.5)), SparseHistogram(1.0, 39.0)], ids=["full", "rare"]
-)
+@pytest.mark.parametrize("rare", RARE, ids=["full", "rare"])
 @pytest.mark.parametrize("fixed", FIXED, ids=["fixed size", "epoch"])
 def test_no_lower_bound_where_the_number_of_units_is_fixed(fixed: Event, rare: Event, adjacency: Adjacency) -> None:
-    """Twenty units fill a batch for one, and are too few for a threshold of 39: what the rest costs alone, no more."""
+    """Twenty units crowd each other out of a batch for one, and are too few for a threshold of 39."""
     both = Compose((rare, fixed))
     assert guarantee(both, 1e-3, adjacency).lower in (None, 0.0)
     assert trade_off(both, adjacency).delta_lower(np.zeros(1))[0] == 0

@@ -202,10 +202,18 @@ def test_a_line_reads_no_mixture_of_gaussians(event: Event) -> None:
     """A Gaussian dominates it, which says nothing of how often its loss exceeds a level."""
     with pytest.raises(NotProved, match="zcdp or renyi"):
         GaussianOdometer(1e-6, 40.0, adjacency=Adjacency.ZERO_OUT).cost(event)
-    rule = {"odometer": "gdp", "delta": 1e-6, "cap": 40.0, "slope": 0.0, "adjacency": "zero_out", "unit": "example"}
-    with pytest.raises(InputError):
-        recomputed_reading(rule, to_json(event))
     assert ZcdpOdometer(1e-6, 1.0, Adjacency.ZERO_OUT).cost(event)[0] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("event", "adjacency"),
+    [(Epoch(Repeat(Gaussian(1.0), 2)), "zero_out"), (Allocation(4, 1, Gaussian(1.0)), "replace_one")],
+    ids=["epoch", "allocation"],
+)
+def test_nor_does_the_verifier(event: Event, adjacency: str) -> None:
+    rule = {"odometer": "gdp", "delta": 1e-6, "cap": 40.0, "slope": 0.0, "adjacency": adjacency, "unit": "example"}
+    with pytest.raises(InputError, match="no Gaussian loss"):
+        recomputed_reading(rule, to_json(event))
 
 
 def test_an_epoch_of_one_batch_is_a_gaussian() -> None:

@@ -12,7 +12,7 @@ WHOLE = frozenset({"torch", "safetensors", "sklearn", "matplotlib", "numba", "py
 
 
 def needs_whole(error: ModuleNotFoundError) -> str | None:
-    """The package to install if one is missing that only discreet-core leaves out; None if the error is another."""
+    """The advice where a package is missing that only discreet-core leaves out; None if the error is another."""
     name = (error.name or "").partition(".")[0]
     if name not in WHOLE:
         return None

@@ -72,7 +72,7 @@ class Ranks:
         return self.rank == 0
 
     def all_facts(self, purpose: str, fact: object) -> list[Any]:
-        """The words of every process, in all of them, in the order of their ranks. Plain values only.
+        """The facts of all processes, in the order of their ranks, in each of them. Plain values only.
 
         `PrivacyViolation` in all of them if they are here for different purposes.
         """

@@ -87,7 +87,7 @@ def _set(data: dict[str, Any], setting: str) -> None:
 
 
 def _meant(key: str) -> str:
-    """The key that an unknown one may have meant; "" if nothing is like it."""
+    """A hint at the key that was meant by an unknown one; "" if none is like it."""
     if key in _ELSEWHERE:
         return f" (it is {_ELSEWHERE[key]} here)"
     near = get_close_matches(key, Recipe.model_fields, 1)

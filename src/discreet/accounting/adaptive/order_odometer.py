@@ -1,4 +1,4 @@
-"""What the two odometers of Rényi orders have in common: their fields, and what an event costs."""
+"""The common part of the two odometers of Rényi orders: their fields, and the cost of an event."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ _SPARSE = "the engines clip dense gradients only; make it with sparse=False"
 
 
 def foreign_tensors(model: nn.Module) -> dict[str, str]:
-    """The error for parameters and buffers that are no plain tensors, or else with modules that torch.distributed
-    wraps: the first of each kind, by name."""
+    """The faults of parameters and buffers that are no plain tensors, or else of modules that torch.distributed wraps:
+    the first of each kind, by name."""
     tensors = [*model.named_parameters(), *model.named_buffers()]
     found = _first_of_each([(name, _kind(tensor)) for name, tensor in tensors])
     return found or _first_of_each([(name, _wrapper(module)) for name, module in model.named_modules()])
@@ -38,14 +38,14 @@ def refuse_foreign(parameters: Mapping[str, Tensor]) -> None:
 
 
 def makes_sparse_gradients(module: nn.Module) -> str | None:
-    """The error for a trained embedding that makes sparse gradients; None for other modules."""
+    """The fault of a trained embedding that makes sparse gradients; None for other modules."""
     if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse and module.weight.requires_grad:
         return f"has sparse gradients; {_SPARSE}"
     return None
 
 
 def of_function(name: str) -> str:
-    """The error for a function that gives the parameter `name` a sparse gradient."""
+    """The fault of a function that gives the parameter `name` a sparse gradient."""
     return (
         f"parameter {name!r} has a sparse gradient; {_SPARSE}, also where a function of torch.nn.functional is called"
     )

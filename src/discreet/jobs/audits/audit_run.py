@@ -58,7 +58,7 @@ class OneRunAudit:
         canaries: int | None = None,
         device: str = "cpu",
     ) -> OneRunAudit:
-        """The training that the command line names. Rows are those of `--test` or of a recipe's public part; all of
+        """The audit that the command line names. Rows are those of `--test` or of a recipe's public part; all of
         them where they are declared public; else made-up ones. Of private rows nothing is used but their shape and
         type."""
         work = Work.of(name, data, options, settings, overrides)

@@ -43,7 +43,7 @@ class Constant(Frozen):
 
     @property
     def metric(self) -> str | None:
-        """The counts that the policy looks at; None for nothing."""
+        """The name of the figure that the policy looks at; None if it looks at none."""
         return None
 
 
@@ -100,7 +100,7 @@ class _Progress(Frozen):
 
     @property
     def metric(self) -> str | None:
-        """The counts that the policy looks at."""
+        """The name of the figure that the policy looks at."""
         return "count"
 
     def rose(self, history: History) -> bool:
