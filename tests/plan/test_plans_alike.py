@@ -94,6 +94,16 @@ def test_an_epsilon_out_of_reach_is_named_as_it_was_asked(asked: float, delta: f
         Plan.poisson(**FIXED | {"delta": delta}).calibrate(asked)
 
 
+@pytest.mark.parametrize("epsilon", [200.0, 500.0])
+def test_an_epsilon_that_nothing_proves_is_refused(epsilon: float) -> None:
+    """One step may overflow with probability 1e-100 at most; e^200 (1e86) times that is above a billionth of delta."""
+    said = f"^epsilon {epsilon:g} is out of reach: batches that are too large for the float slack"
+    with pytest.raises(InputError, match=said):
+        Plan.poisson(**FIXED).calibrate(epsilon)
+    with pytest.raises(InputError, match=said):
+        AdaptivePlan.poisson(**ADAPTIVE | {"epsilon": epsilon})
+
+
 def test_a_schedule_as_text_is_parsed_by_the_function_that_the_error_names() -> None:
     text = "exponential:initial=10,rate=0.01"
     with pytest.raises(InputError, match=r"or a schedule: accounting\.schedules\.parse\(TEXT\)$"):
@@ -103,7 +113,8 @@ def test_a_schedule_as_text_is_parsed_by_the_function_that_the_error_names() -> 
 
 def test_a_delta_above_one_in_the_population_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
     plan = Plan.poisson(**FIXED | {"delta": 0.5})
-    assert "  delta: 0.5, above 1 / population = 0.01: one example could be given away whole" in str(plan).splitlines()
+    assert "  delta: 0.5 (above 1 / population = 0.01: one unit could be given away whole)" in str(plan).splitlines()
     assert str(Plan.poisson(**FIXED)).endswith("\n  delta: 1e-05")
     assert run(["plan", "digits", "--delta", "0.5"]) == 0
-    assert "at delta 0.5 (above 1 / population: one unit could be given away whole)" in capsys.readouterr().out
+    said = "at delta 0.5 (above 1 / population = 0.0007: one unit could be given away whole)"
+    assert said in capsys.readouterr().out

@@ -58,11 +58,11 @@ def named_facts(plan: AnyPlan, steps: str, noise: str, **more: str) -> dict[str,
         **more,
         "metrics bought": ", ".join(metric.name for metric in plan.metrics) or None,
         "epsilon": places_up(plan.guarantee().epsilon),
-        "delta": f"{plan.delta:g}{large_delta(plan)}",
+        "delta": f"{plan.delta:g}{large_delta(plan.delta, plan.population)}",
     }
 
 
-def large_delta(plan: AnyPlan) -> str:
+def large_delta(delta: float, population: float) -> str:
     """The warning that follows a delta above 1 / population; empty for any other."""
-    most = 1 / plan.population
-    return f", above 1 / population = {most:.2g}: one {plan.unit.value} could be given away whole" * (plan.delta > most)
+    most = 1 / population
+    return f" (above 1 / population = {most:.2g}: one unit could be given away whole)" if delta > most else ""

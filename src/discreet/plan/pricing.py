@@ -98,7 +98,17 @@ def calibrated(plan: P, epsilon: float) -> P:
     if not epsilon >= LEAST:
         raise InputError(f"no plan claims an epsilon below {LEAST:g}, got {epsilon:g}; ask for a larger one")
     found: P = _calibrated(plan, epsilon)
+    refuse_unproved(found.guarantee(), epsilon)
     return found
+
+
+def refuse_unproved(found: Guarantee, epsilon: float) -> None:
+    """Refuse a plan made for `epsilon` if its guarantee is infinite: what is set aside of delta does not cover it."""
+    if found.epsilon == math.inf:
+        raise InputError(
+            f"epsilon {epsilon:g} is out of reach: batches that are too large for the float slack of fast engines "
+            "would cost more than the part of delta that is set aside for them; lower epsilon, or raise delta"
+        )
 
 
 @lru_cache(maxsize=64)

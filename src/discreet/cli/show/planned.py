@@ -12,6 +12,7 @@ import typer
 
 from discreet.cli.show import prices, public_rows, wall_time
 from discreet.cli.show.digits import rounded_up
+from discreet.plan.plan_facts import large_delta
 
 if TYPE_CHECKING:
     from discreet.jobs.table_source import TableSource
@@ -108,8 +109,7 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
     size = f"{sizes[0]:.6g}" if sizes[0] == sizes[-1] else f"{sizes[0]:.6g} to {sizes[-1]:.6g}"
     batch = f"batches of {size} expected examples out of {facts['population']:.6g}"
     below = ", below 1 / population" if facts["delta"] < 1 / facts["population"] else ""
-    if facts["delta"] > 1 / facts["population"]:
-        below = " (above 1 / population: one unit could be given away whole)"
+    below += large_delta(facts["delta"], facts["population"])
     promised = f"epsilon {rounded_up(facts['epsilon'])} at delta {facts['delta']:g}{below}, {facts['adjacency']}"
     if "filter" in facts:
         lines = [

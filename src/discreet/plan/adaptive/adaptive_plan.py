@@ -30,7 +30,7 @@ from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.plan_facts import named_facts
 from discreet.plan.pre_queries import Before, as_before, check_before
-from discreet.plan.pricing import covers, reserve_for
+from discreet.plan.pricing import covers, refuse_unproved, reserve_for
 from discreet.plan.pydantic_base import check_names, validate
 from discreet.plan.run_plan import RunPlan
 from discreet.plan.sampling import Count, Draw
@@ -169,7 +169,9 @@ class AdaptivePlan(RunPlan):
             "odometer": as_reading(odometer, stop_at, delta, near, Unit.EXAMPLE),
             **rest,
         }
-        return validate(cls, fields, "plan")
+        plan = validate(cls, fields, "plan")
+        refuse_unproved(plan.guarantee(), epsilon)
+        return plan
 
     def facts(self) -> dict[str, str | None]:
         """The figures of the plan, and what the run costs at most."""
