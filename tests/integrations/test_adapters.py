@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -15,6 +16,7 @@ from language_families import field_rows, inner_model, on_rows, rows_for, stacke
 from safetensors.torch import load_file, save_file
 
 import discreet
+from discreet.certificate import signature
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.integrations.adapter_publishing import publish_adapters
 from discreet.integrations.moved import check_moved
@@ -79,6 +81,17 @@ def test_both_verifiers_accept_and_the_base_is_named(published: tuple[discreet.T
     head = {"score.weight"}  # it is trained, so the hash is of the base with the head that it began with
     assert head <= set(base.state_dict())
     assert facts["base"]["sha256"] == weights_digest(base)
+
+
+def test_both_verifiers_accept_signed_adapters(published: tuple[discreet.Trained, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "signed"
+    shutil.copytree(published[1], folder)
+    signature.new_key(tmp_path / "key")
+    signature.sign(folder, tmp_path / "key")
+    assert both_accept(folder)
+    config = folder / "adapter_config.json"
+    config.write_text(config.read_text() + " ")
+    assert not both_accept(folder)
 
 
 def swapped(folder: Path) -> None:

@@ -180,3 +180,17 @@ def test_a_killed_process_leaves_its_charge(ledger: Ledger, path: Path, run: str
     assert rows(path) == [(0, 0, 4)]
     receipts = ledger.reserve(run, ledger.start_attempt(run, PLAN.fingerprint()), PLAN.next_block)
     assert [(receipt.attempt, receipt.position) for receipt in receipts] == [(1, 4), (1, 5), (1, 6), (1, 7)]
+
+
+def test_a_later_start_of_a_run_ends_the_one_before(ledger: Ledger, path: Path, run: str) -> None:
+    """Each would count and read only what it charged itself; its odometer, for one, would say too little."""
+    first = ledger.start_attempt(run, PLAN.fingerprint())
+    ledger.reserve(run, first, PLAN.next_block)
+    other = Ledger(path)
+    second = other.start_attempt(run, PLAN.fingerprint())
+    before = rows(path)
+    with pytest.raises(LedgerError, match=rf"^run {run[:8]} was started again, and goes on there; this start"):
+        ledger.reserve(run, first, PLAN.next_block)
+    assert rows(path) == before
+    assert [receipt.position for receipt in other.reserve(run, second, PLAN.next_block)] == [4, 5, 6, 7]
+    other.close()

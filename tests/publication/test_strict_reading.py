@@ -170,6 +170,7 @@ TENSORS: dict[str, Forge] = {
     "tensors that overlap": with_header(twice),
     "a type that nobody knows": with_header(lambda header: header["head.bias"].update(dtype="F31")),
     "a shape of other size": with_header(lambda header: header["head.bias"].update(shape=[2])),
+    "a shape without end": with_header(lambda header: header["head.bias"].update(shape=[2**62] * 20_000)),
     "a further field": with_header(lambda header: header["head.bias"].update(note=1)),
 }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.certificate.canonical import canonical, digest, strict_json
-from discreet.certificate.files import CERTIFICATE, FILES, read
+from discreet.certificate.files import CERTIFICATE, MODEL, hashed, read
 from discreet.core.disk import create_durably, gone_if_it_fails, wider_than_owner, write_durably
 from discreet.core.errors import InputError
 
@@ -94,7 +94,7 @@ def public_key(given: str) -> str:
 
 def _digests(folder: Path) -> dict[str, Any]:
     certificate = strict_json(read(folder / CERTIFICATE), CERTIFICATE)
-    others = sorted(set(FILES) - {CERTIFICATE})
+    others = sorted([MODEL, *hashed(certificate if isinstance(certificate, dict) else {})])
     return {
         "certificate": digest(canonical(certificate)),
         "files": {name: digest(read(folder / name)) for name in others},

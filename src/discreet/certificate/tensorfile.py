@@ -41,6 +41,9 @@ _SIZES: Mapping[str, int] = {
 _LONGEST = 10**8
 """The most bytes of a header, by the format."""
 
+_MOST_AXES = 64
+"""The most axes of a tensor, as in NumPy and torch: the product of longer shapes would keep a reader busy."""
+
 
 def tensor_digests(content: bytes) -> dict[str, str]:
     """SHA-256 of type, shape and bytes of every tensor, by name."""
@@ -77,7 +80,7 @@ def _check(header: dict[str, Any], length: int) -> None:
         shape, offsets = entry["shape"], entry["data_offsets"]
         if set(entry) != {"dtype", "shape", "data_offsets"} or entry["dtype"] not in _SIZES:
             raise ValueError("a tensor has an unknown type, or other fields than type, shape and place")
-        if not all(type(size) is int and size >= 0 for size in [*shape, *offsets]):
+        if len(shape) > _MOST_AXES or not all(type(size) is int and 0 <= size < 2**63 for size in [*shape, *offsets]):
             raise ValueError("a shape or a place is no list of sizes")
         start, end = offsets
         if end - start != math.prod(shape) * _SIZES[entry["dtype"]]:

@@ -34,7 +34,7 @@ from discreet.ledger.budget import (
 )
 from discreet.ledger.chain import Entry, Head, check_chain, check_seal, next_entry
 from discreet.ledger.entries_table import entries
-from discreet.ledger.limits import budgets_of, filter_of, opened
+from discreet.ledger.limits import budgets_of, filter_of, opened, refuse_superseded
 from discreet.ledger.meter import Meter, admit, share
 from discreet.ledger.names import checked_name, without_budget
 from discreet.ledger.totals import Totals, recount
@@ -189,10 +189,10 @@ class Ledger:
         An event that covers several steps (an epoch) is charged whole.
         `next_events` is called inside the write transaction with the number of steps charged so far, so no two
         processes can be granted the same steps. The run's and the data set's filters over steps then check the events;
-        if a filter refuses, `BudgetExhausted` is raised and nothing is written.
-        """
+        if a filter refuses, `BudgetExhausted` is raised and nothing is written. A later start ends this one."""
         with self._transaction() as connection:
             start = opened(connection, run, self.shown)
+            refuse_superseded(connection, run, attempt)
             position = self._charged_so_far(connection, run)
             block = tuple(next_events(position))
             if not block:

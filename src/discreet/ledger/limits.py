@@ -23,6 +23,14 @@ def opened(connection: Connection, run: str, where: str) -> Entry:
     return found[0]
 
 
+def refuse_superseded(connection: Connection, run: str, attempt: int) -> None:
+    """Refuse a start of the run that a later one has taken over from: each would count its own steps alone."""
+    if attempt < len(store.find(connection, run=run, kind="attempt")) - 1:
+        raise LedgerError(
+            f"run {run[:8]} was started again, and goes on there; this start takes no more steps; nothing was charged"
+        )
+
+
 def filter_of(start: Entry) -> Filter | None:
     """The filter over steps that a run was opened with, if it was."""
     check_seal(start)

@@ -16,7 +16,7 @@ from discreet.accounting.answers.event_tradeoff import trade_off
 from discreet.accounting.answers.tradeoff import TradeOff, from_pairs
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.events import Compose, Event
+from discreet.core.events import Compose, Event, SparseHistogram
 from discreet.core.guarantee import Guarantee
 from discreet.core.rounding import rounded_up
 from discreet.plan import timeline
@@ -74,16 +74,26 @@ def first_guarantee(
     if plan.search is not None:
         return replace(worst, lower=None, method=plan.search.THEOREM or worst.method)
     known = [part.lower for part in found if part.lower is not None]
-    return replace(worst, lower=max(known) if len(known) == len(found) else None)
+    return replace(worst, lower=max(known) if len(known) == len(found) and _attained(plan) else None)
+
+
+def _attained(plan: FixedPlan) -> bool:
+    """Whether the plan's events can all be at their worst for one unit and one data set, as lower bounds assume.
+
+    A replaced unit is in one part of the data, or moves from one to the other, and leaves their size together as it is.
+    A histogram shows a value that as many rows as its threshold have.
+    """
+    if plan.adjacency is Adjacency.REPLACE_ONE and (plan.holdout or any(one.kind == "size" for one in plan.metrics)):
+        return False
+    histograms = [one for one in plan.before if isinstance(one, SparseHistogram)]
+    return all(one.threshold + 40 * one.noise_multiplier <= plan.population for one in histograms)
 
 
 def trade_off_of(plan: FixedPlan) -> TradeOff:
-    """The trade-off function of all steps; of a search over parts of the data, the worst over the parts.
-
-    With a hold-out, it covers both parts together, which is more than any unit takes part in.
-    """
-    curves = [trade_off(event, plan.adjacency) for event in apart(plan, plan.first_steps(plan.charges))]
-    if len(curves) == 1:
+    """The trade-off function of all steps; where the data has parts, the worst over them, and no test is known."""
+    every = [timeline.first_steps(plan, plan.charges, parts) for parts in parts_of(plan)]
+    curves = [trade_off(event, plan.adjacency) for steps in every for event in apart(plan, steps)]
+    if len(curves) == 1 and _attained(plan):
         return curves[0]
     epsilons = np.unique(np.abs(np.concatenate([curve.lines[0] for curve in curves])))
     return from_pairs(epsilons, np.max([curve.delta(epsilons) for curve in curves], axis=0))

@@ -145,6 +145,6 @@ def _least(reached: Callable[[float], bool], low: float) -> float:
 
 
 def _mu_squared(steps: list[Part]) -> float:
-    if any(part.rate < 1 for part in steps):
+    if any(part.rate < 1 and part.steps == 1 for part in steps):
         raise InputError("sampled releases have no exact mu and no rho; the odometer must be one of Renyi divergences")
     return math.fsum(part.count * part.mu * part.mu for part in steps) * _OUTWARD

@@ -6,7 +6,8 @@ order a > 1 it costs log E_N[(1 - q + q e)^a] / (a - 1), in either direction (Mi
 >= 0, which is convex:
   whole a: a sum of positive terms, since E_N[e^k] = exp(k (k - 1) mu^2 / 2);
   other a: each bin of z is moved to its ends with the mass and the mean of e kept. By Jensen that can only add.
-Not sampled, q = 1: a mu^2 / 2.
+Not sampled, q = 1: a mu^2 / 2. A period of random allocation: the same, as if its step were known (divergences are
+quasi-convex).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def renyi(parts: Sequence[Part], order: float) -> float:
 
 def _one(part: Part, order: float) -> float:
     mu = part.mu * (1 + MU_ERROR)
-    if part.rate == 1:
+    if part.rate == 1 or part.steps > 1:  # knowing in which step of a period a unit takes part tells more
         return order * mu * mu / 2 * OUTWARD
     if order > HIGHEST:
         return math.inf  # a stranger's certificate shall not keep its reader busy
