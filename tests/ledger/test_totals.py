@@ -284,5 +284,5 @@ def test_a_row_that_vanished_is_found_whatever_was_read_before(tmp_path: Path, m
         fresh.open_run(PLAN, guarantee(), "patients")
     for one in (run, own):
         with pytest.raises(LedgerError, match="cut"):
-            fresh.reserve(one, 0, lambda _: [Gaussian(5.0)])
+            fresh.reserve(one, 1, lambda _: [Gaussian(5.0)])
     fresh.close()
