@@ -283,7 +283,10 @@ class Plan(RunPlan):
         return pricing.first_guarantee(self, count, delta, method, tolerance)
 
     def trade_off(self) -> TradeOff:
-        """The trade-off function of the whole plan, loosened by what `guarantee` sets aside for large batches."""
+        """The trade-off function of the whole plan, loosened by what `guarantee` sets aside for large batches.
+
+        With a hold-out it is that of the dearer part, and known from below alone.
+        """
         overflow = self.steps * OVERFLOW if self.sampling.OVERFLOWS else 0.0
         return pricing.trade_off_of(self).loosened(overflow)
 

@@ -80,13 +80,15 @@ def first_guarantee(
 def _attained(plan: FixedPlan) -> bool:
     """Whether the plan's events can all be at their worst for one unit and one data set, as lower bounds assume.
 
-    A replaced unit is in one part of the data, or moves from one to the other, and leaves their size together as it is.
-    A histogram shows a value that as many rows as its threshold have.
+    A replaced unit is in one part of the data, or moves from one to the other. Neither it nor a zeroed one changes the
+    number of rows. A histogram shows a value that as many rows as its threshold have; a replaced row moves two values.
     """
-    if plan.adjacency is Adjacency.REPLACE_ONE and (plan.holdout or any(one.kind == "size" for one in plan.metrics)):
+    replaced = plan.adjacency is Adjacency.REPLACE_ONE
+    sizes = any(one.kind == "size" for one in plan.metrics) and plan.adjacency is not Adjacency.ADD_REMOVE
+    if sizes or (replaced and plan.holdout is not None):
         return False
-    histograms = [one for one in plan.before if isinstance(one, SparseHistogram)]
-    return all(one.threshold + 40 * one.noise_multiplier <= plan.population for one in histograms)
+    shown = [one.threshold + 40 * one.noise_multiplier for one in plan.before if isinstance(one, SparseHistogram)]
+    return all((2 if replaced else 1) * rows <= plan.population for rows in shown)
 
 
 def trade_off_of(plan: FixedPlan) -> TradeOff:
