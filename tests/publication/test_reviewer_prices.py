@@ -49,6 +49,15 @@ def test_an_epoch_of_one_batch_has_the_events_of_the_library() -> None:
     assert reviewer.planned(plan.model_dump(mode="json"))[-1] == reviewer.multiset(to_json(plan.event()))
 
 
+def test_where_rounding_decides_nobody_is_accused() -> None:
+    """A hundred thousand steps of few rows: what the transform may be off by is above what an honest claim leaves."""
+    step = {"event": "gaussian", "noise_multiplier": 0.7, "query": "clipped_sum"}
+    events = {"event": "repeat", "count": 10**5, "of": {"event": "poisson", "rate": 1e-4, "of": step}}
+    with pytest.raises(reviewer.Stop) as stopped:
+        reviewer.epsilon_of(reviewer.multiset(events), 1e-6, "add_remove", 1e-5)
+    assert stopped.value.args == ("NOT COVERED", "a plan for which rounding decides")
+
+
 @pytest.mark.parametrize(("multiplier", "delta"), [(0.3, 1e-5), (1.0, 1e-9), (30.0, 1e-3)])
 def test_a_gaussian_against_its_closed_form(multiplier: float, delta: float) -> None:
     """Balle and Wang 2018, theorem 8, by scipy: the epsilon that is found has at most this delta, and hardly less."""

@@ -323,8 +323,7 @@ def tensors(content: bytes) -> dict[str, tuple[list[int], str]]:
     for name, entry in header.items():
         need(set(entry) == {"dtype", "shape", "data_offsets"} and entry["dtype"] in SIZES, "a tensor of unknown type")
         shape, (begin, end) = entry["shape"], entry["data_offsets"]
-        sizes = [*shape, begin, end] if len(shape) <= 64 else [None]  # as in NumPy; longer ones take long to multiply
-        need(all(type(size) is int and 0 <= size < 2**63 for size in sizes), "a tensor of no size")
+        need(len(shape) <= 64 and all(type(n) is int and 0 <= n < 2**63 for n in [*shape, begin, end]), "no such shape")
         need(end - begin == math.prod(shape) * SIZES[entry["dtype"]], "a tensor has other bytes than its shape needs")
         found[name] = shape, sha(f"{entry['dtype']}{shape}".encode() + content[start + begin : start + end])
         ranges.append((begin, end))
@@ -712,19 +711,20 @@ def composed(losses: Losses, h: float, near: float, order: float, delta: float) 
     weighed, s = np.maximum(np.fft.irfft(spectrum, size)[window % size], 0), window * h
     error, infinite = 2.0**-46 * math.log2(size) * steps, sum(count * lost for _, _, lost, count in losses)
     rounding = steps * 2.0**-48 * (8 + order * h * max(abs(first) + len(mass) for first, mass, *_ in losses))
-    def at(epsilon: float) -> float:
+    def at(epsilon: float, error: float) -> float:
         above = s > epsilon
         worth = np.exp(-order * (s[above] - epsilon)) * -np.expm1(epsilon - s[above])
         missed = error * float(np.linalg.norm(worth)) + 4e-14  # of the transform (in l2), and outside the window
         factor = math.exp(min(scale - order * epsilon + rounding, 700))
         return factor * (float(weighed[above] @ worth) * (1 + 1e-9) + missed) + infinite
     below, epsilon = 0.0, max(near, 1e-9)
-    while not at(epsilon) <= delta:
+    while not at(epsilon, error) <= delta:
         below, epsilon = epsilon, 1.1 * epsilon
         need(epsilon < 1e4, "a plan for which no epsilon was found", "NOT COVERED")
     for _ in range(22):
         middle = (below + epsilon) / 2
-        below, epsilon = (below, middle) if at(middle) <= delta else (middle, epsilon)
+        below, epsilon = (below, middle) if at(middle, error) <= delta else (middle, epsilon)
+    need(at(epsilon, error) - at(epsilon, 0.0) < delta / 200, "a plan for which rounding decides", "NOT COVERED")
     return epsilon
 
 def epsilon_of(events: Events, delta: float, adjacency: str, tolerance: float) -> float:
