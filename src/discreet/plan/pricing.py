@@ -109,14 +109,15 @@ def calibrated(plan: P, epsilon: float) -> P:
     """The plan with its steps' noise scaled to the smallest that meets (epsilon, plan.delta). It is remembered."""
     if not epsilon >= LEAST:
         raise InputError(f"no plan claims an epsilon below {LEAST:g}, got {epsilon:g}; ask for a larger one")
+    refuse_unproved(plan.delta, plan.sampling.OVERFLOWS, plan.steps * runs(plan), epsilon)
     found: P = _calibrated(plan, epsilon)
-    refuse_unproved(found.guarantee(), epsilon)
     return found
 
 
-def refuse_unproved(found: Guarantee, epsilon: float) -> None:
-    """Refuse a plan made for `epsilon` if its guarantee is infinite: what is set aside of delta does not cover it."""
-    if found.epsilon == math.inf:
+def refuse_unproved(delta: float, overflows: bool, steps: int, epsilon: float) -> None:
+    """Refuse an epsilon that what is set aside of delta does not cover: the guarantee of its plan would be infinite."""
+    reserve = reserve_for(delta, overflows)
+    if reserve > 0 and not covers(reserve, steps, epsilon):
         raise InputError(
             f"epsilon {epsilon:g} is out of reach: batches that are too large for the float slack of fast engines "
             "would cost more than the part of delta that is set aside for them; lower epsilon, or raise delta"

@@ -151,9 +151,11 @@ class AdaptivePlan(RunPlan):
         kind = filter_kind or usual_filter(sampling, policy)
         reserve = reserve_for(checks.open_unit("delta", delta), sampling.OVERFLOWS)
         start = _event(sampling, population, Controls(noise_multiplier, sampling.expected_batch(population)))
-        expected = Repeat(start, checks.count("most_steps", most_steps)) if course is None else course
+        most = checks.count("most_steps", most_steps)
+        refuse_unproved(delta, sampling.OVERFLOWS, most, checks.positive("epsilon", epsilon))
+        expected = Repeat(start, most) if course is None else course
         first = as_before(before)
-        made = for_budget(kind, Compose((*first, expected)), checks.positive("epsilon", epsilon), delta - reserve, near)
+        made = for_budget(kind, Compose((*first, expected)), epsilon, delta - reserve, near)
         fields: dict[str, Any] = {
             "adjacency": near,
             "sampling": sampling,
@@ -163,15 +165,13 @@ class AdaptivePlan(RunPlan):
             "noise": noise_multiplier,
             "filter": made,
             "delta": delta,
-            "most_steps": most_steps,
+            "most_steps": most,
             "holdout": held,
             "before": first,
             "odometer": as_reading(odometer, stop_at, delta, near, Unit.EXAMPLE),
             **rest,
         }
-        plan = validate(cls, fields, "plan")
-        refuse_unproved(plan.guarantee(), epsilon)
-        return plan
+        return validate(cls, fields, "plan")
 
     def facts(self) -> dict[str, str | None]:
         """The figures of the plan, and what the run costs at most."""
