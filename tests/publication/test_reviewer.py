@@ -277,32 +277,14 @@ def test_metrics_on_the_other_rows_do_not_pay(tmp_path: Path, capsys: pytest.Cap
     assert told(tmp_path / "out", capsys) == (1, "REJECTED: a metric is unpaid\n")
 
 
-SEVERAL = [
-    {"event": "individual", "steps": 1000, "full": 1},
-    {"event": "cyclic_poisson", "parts": 4, "rate": 0.01},
-    {"event": "allocation", "steps": 10**6, "chosen": 1},
-    {"event": "epoch"},
-    {"event": "repeat", "count": 2},
-]
+def test_a_reader_without_memory_accuses_nobody(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*_: object) -> float:
+        raise MemoryError("Unable to allocate 19.1 GiB")
 
-
-@pytest.mark.parametrize("event", SEVERAL, ids=lambda event: event["event"])
-def test_a_query_before_the_first_step_is_one_charge(event: Facts) -> None:
-    gaussian = {"event": "gaussian", "noise_multiplier": 2.0, "query": "clipped_sum"}
-    plan = tiny_plan().model_dump(mode="json")
-    reviewer.planned(plan | {"before": [gaussian]})
-    with pytest.raises(reviewer.Stop) as stopped:
-        reviewer.planned(plan | {"before": [event | {"of": gaussian}]})
-    assert stopped.value.args == ("REJECTED", "no single charge")
-
-
-def test_a_grid_beyond_all_memory_is_not_begun() -> None:
-    """Twenty deviations a step, a million steps, and a claim of 1e-4: a grid of 2.6 billion losses."""
-    step = {"event": "gaussian", "noise_multiplier": 0.05, "query": "clipped_sum"}
-    events = reviewer.multiset({"event": "repeat", "count": 10**6, "of": {"event": "poisson", "rate": 0.5, "of": step}})
-    with pytest.raises(reviewer.Stop) as stopped:
-        reviewer.epsilon_of(events, 1e-5, "add_remove", 1e-4 / 20000)
-    assert stopped.value.args == ("NOT COVERED", "a plan that needs too fine a grid")
+    monkeypatch.setattr(reviewer, "epsilon_of", exhausted)
+    assert told(folder, capsys) == (1, "NOT COVERED: MemoryError Unable to allocate 19.1 GiB\n")
 
 
 def test_signatures(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,11 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
+from problems import tiny_plan
 from scipy.stats import norm
 
 from discreet.core.events.event_json import to_json
@@ -84,3 +86,31 @@ def test_no_theorem_no_price() -> None:
     ):
         with pytest.raises(reviewer.Stop, match="REJECTED"):
             reviewer.epsilon_of(reviewer.multiset(event), 1e-5, adjacency, 1e-3)
+
+
+SEVERAL = [
+    {"event": "individual", "steps": 1000, "full": 1},
+    {"event": "cyclic_poisson", "parts": 4, "rate": 0.01},
+    {"event": "allocation", "steps": 10**6, "chosen": 1},
+    {"event": "epoch"},
+    {"event": "repeat", "count": 2},
+]
+
+
+@pytest.mark.parametrize("event", SEVERAL, ids=lambda event: event["event"])
+def test_a_query_before_the_first_step_is_one_charge(event: dict[str, Any]) -> None:
+    gaussian = {"event": "gaussian", "noise_multiplier": 2.0, "query": "clipped_sum"}
+    plan = tiny_plan().model_dump(mode="json")
+    reviewer.planned(plan | {"before": [gaussian]})
+    with pytest.raises(reviewer.Stop) as stopped:
+        reviewer.planned(plan | {"before": [event | {"of": gaussian}]})
+    assert stopped.value.args == ("REJECTED", "no single charge")
+
+
+def test_a_grid_beyond_all_memory_is_not_begun() -> None:
+    """Twenty deviations a step, a million steps, and a claim of 1e-4: a grid of 2.6 billion losses."""
+    step = {"event": "gaussian", "noise_multiplier": 0.05, "query": "clipped_sum"}
+    events = reviewer.multiset({"event": "repeat", "count": 10**6, "of": {"event": "poisson", "rate": 0.5, "of": step}})
+    with pytest.raises(reviewer.Stop) as stopped:
+        reviewer.epsilon_of(events, 1e-5, "add_remove", 1e-4 / 20000)
+    assert stopped.value.args == ("NOT COVERED", "a plan that needs too fine a grid")

@@ -72,6 +72,7 @@ def _crowd(where: str, mode: str, processes: int, limit: int) -> dict[str, Any]:
         run = ""
     else:
         run = ledger.open_run(plan.fingerprint(), RUN)
+        ledger.start_attempt(run, plan.fingerprint())  # one start for all: a later one would end it
     ledger.close()
 
     start_read, start_write = os.pipe()
@@ -105,9 +106,10 @@ def _member(where: str, mode: str, plan: Plan, run: str) -> dict[str, Any]:
     refused, error = False, None
     try:
         ledger = Ledger(where)
+        attempt = 0
         if mode == "filter":
             run = ledger.open_run(plan.fingerprint(), RUN, DATASET)
-        attempt = ledger.start_attempt(run, plan.fingerprint()) if run else 0
+            attempt = ledger.start_attempt(run, plan.fingerprint())
         while True:
             began = time.perf_counter()
             try:

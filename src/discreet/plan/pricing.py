@@ -78,7 +78,7 @@ def first_guarantee(
 
 
 def _attained(plan: FixedPlan) -> bool:
-    """Whether the plan's events can all be at their worst for one unit and one data set, as lower bounds assume.
+    """Whether some two neighbouring data sets are the worst for all events of the plan, as its lower bound assumes.
 
     A replaced unit is in one part of the data, or moves from one to the other. Neither it nor a zeroed one changes the
     number of rows. A histogram shows a value that as many rows as its threshold have; a replaced row moves two values.

@@ -460,7 +460,7 @@ def leaves(event: Any, times: int = 1) -> Any:
         yield event, times
 
 def multiset(event: Any, listed: bool = False) -> Events:
-    """How often each event happened; `listed`: they are written as in certificates, one composition of repetitions."""
+    """The number of times that each event happened; `listed`: refuse all but one composition of repetitions."""
     found, alike = Events(), event["event"] == "compose" and all(one["event"] == "repeat" for one in event["of"])
     need(alike or not listed, "no list of repeats")
     for leaf, count in leaves(event):
@@ -791,8 +791,8 @@ def main(arguments: list[str]) -> int:
     except Stop as stop:
         verdict = [*stop.args]
     except Exception as error:  # whatever it is: what cannot be followed supports no claim
-        said = f"{type(error).__name__} {error}"[:300]
-        verdict = ["REJECTED: it cannot be followed", "".join(x if x.isprintable() else ascii(x)[1:-1] for x in said)]
+        said = "".join(x if x.isprintable() else ascii(x)[1:-1] for x in f"{type(error).__name__} {error}"[:300])
+        verdict = ["NOT COVERED" if isinstance(error, MemoryError) else "REJECTED: it cannot be followed", said]
     print(*verdict, sep=": ")
     return int(verdict[0] != "ACCEPTED")
 
