@@ -22,7 +22,7 @@ from discreet.plan import pricing
 from discreet.training import checklist
 
 SETTINGS: dict[str, Any] = {
-    "epsilon": 700.0,  # so that the scores that the checks ask for are many standard deviations away
+    "epsilon": 150.0,  # so that the scores that the checks ask for are many standard deviations away
     "delta": 1e-3,
     "population": 400,
     "bounds": (-3, 3),
