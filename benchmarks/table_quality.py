@@ -105,7 +105,7 @@ def measured(said: np.ndarray, table: Numbers) -> float:
 
 def discreet(table: Table, epsilon: float, seed: int) -> float:
     """The command's own job, in a folder of its own."""
-    from discreet.jobs.table_facts import TableFacts
+    from discreet.jobs.tables.table_facts import TableFacts
     from discreet.jobs.train import Job
 
     with tempfile.TemporaryDirectory() as name:

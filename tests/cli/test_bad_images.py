@@ -21,7 +21,7 @@ from discreet.cli.options.image_or_text import WideOptions
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, private_table, public_table
 from discreet.data.tables.categories import Category
-from discreet.jobs.image_or_text_schema import schema_of_column, schema_of_folder
+from discreet.jobs.tables.image_or_text_schema import schema_of_column, schema_of_folder
 
 BUDGET = ["--epsilon", "3", "--delta", "1e-3", "--population", "8", "--out", "model"]
 

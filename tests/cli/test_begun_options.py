@@ -11,7 +11,7 @@ from discreet.certificate.described import About
 from discreet.core.errors import InputError
 from discreet.jobs.language.begun_options import Said, begun, keep
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
-from discreet.jobs.table_facts import TableFacts, WideFacts
+from discreet.jobs.tables.table_facts import TableFacts, WideFacts
 
 SAID = Said(
     Path("/texts.csv"),

@@ -16,7 +16,7 @@ from scipy import stats
 from torch import Tensor, nn
 
 from discreet.cli.options.table import TableOptions
-from discreet.jobs.table_source import TableSource, recipe_for
+from discreet.jobs.tables.table_source import TableSource, recipe_for
 from discreet.plan import NoSampling, Plan, PoissonSampling
 from discreet.randomness import TestStream
 from discreet.training import RunOptions, Training

@@ -169,7 +169,7 @@ def test_two_runs_begin_with_the_same_adapters() -> None:
     from discreet.jobs.language.begun_options import Said
     from discreet.jobs.language.language_facts import Budget, Settings
     from discreet.jobs.language.language_run import LanguageJob
-    from discreet.jobs.table_facts import WideFacts
+    from discreet.jobs.tables.table_facts import WideFacts
 
     facts, table = LanguageOptions(model=model_folder(Path("tiny")), lora=2), TableOptions(unit="row")
     object.__setattr__(table, "wide", WideFacts(text="review"))

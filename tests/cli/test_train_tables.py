@@ -14,8 +14,8 @@ from table_runs import FEW, SCHEMA, predicted, trained, write
 
 from discreet.cli.app import run
 from discreet.cli.options.table import TableOptions
-from discreet.jobs import table_source as table_module
-from discreet.jobs.table_source import recipe_for
+from discreet.jobs.tables import table_source as table_module
+from discreet.jobs.tables.table_source import recipe_for
 from discreet.ledger import Ledger
 from discreet.prediction import load, predict_frame
 from discreet.training import training as training_module

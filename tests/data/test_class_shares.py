@@ -20,7 +20,7 @@ from discreet.data.tables.drafting.draft import draft, left_open
 from discreet.data.tables.drafting.draft_column import Known
 from discreet.data.tables.drafting.missing_codes import missing_codes
 from discreet.data.tables.values import BadValue, Marks, identifiers
-from discreet.jobs.table_loss import loss_of
+from discreet.jobs.tables.table_loss import loss_of
 from discreet.plan.pydantic_base import validate
 
 NAMES = ["leave", "move", "stay"]

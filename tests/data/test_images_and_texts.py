@@ -19,7 +19,7 @@ from discreet.data.tables import Category, Encoder, Schema, new_rows, private_ta
 from discreet.data.tables.images.image_file import pixels
 from discreet.data.tables.wide import FreeText, Image
 from discreet.data.tables.words import numbered
-from discreet.jobs.image_or_text_schema import schema_of_folder
+from discreet.jobs.tables.image_or_text_schema import schema_of_folder
 from discreet.plan.pydantic_base import validate
 
 

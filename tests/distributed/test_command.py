@@ -97,6 +97,28 @@ def test_sigterm_stops_all_after_the_same_step_and_one_process_goes_on(tmp_path:
     assert verify(tmp_path / "model").accepted
 
 
+def test_tables_of_sites_are_read_by_one_process_each_and_one_goes_on_with_all(tmp_path: Path) -> None:
+    for site in range(3):
+        rows = [f"{age},{int(age > 55)}" for age in range(20 + site, 90, 3) for _ in range(9)]
+        (tmp_path / f"clinic-{site}.csv").write_text("\n".join(["age,ill", *rows]) + "\n")
+    columns = "{age: {type: number, low: 0, high: 100}, ill: {type: boolean}}"
+    (tmp_path / "s.yaml").write_text(f"{{target: ill, unit: row, population: 600, columns: {columns}}}")
+    sites = ("clinic-{site}.csv", "--sites", "3", "--schema", "s.yaml", "--epsilon", "4", "--set", "steps=4000")
+    running = command(tmp_path, *sites, "--processes", "2", "--out", "model")
+    deadline = time.monotonic() + 90
+    while not (tmp_path / "model.run" / "checkpoint.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    running.send_signal(signal.SIGTERM)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 143, errors
+    rest = command(tmp_path, "--resume", "model.run", "--finish")
+    _, errors = rest.communicate(timeout=120)
+    assert rest.returncode == 0, errors
+    assert verify(tmp_path / "model").accepted
+    assert "lies at 3 sites" in (tmp_path / "model" / "certificate.json").read_text()
+
+
 def test_a_restart_by_torchrun_goes_on_with_the_run_that_was_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema
-from discreet.jobs.table_facts import TableFacts
+from discreet.jobs.tables.table_facts import TableFacts
 from discreet.jobs.train import Job
 from discreet.plan.pydantic_base import validate
 from discreet.recipes.models.models import MODELS

@@ -65,6 +65,18 @@ def rank() -> int:
     return int(os.environ["RANK"]) if launched() else 0
 
 
+def world_size() -> int:
+    """How many processes torchrun has started; 1 for one alone."""
+    return int(os.environ["WORLD_SIZE"]) if launched() else 1
+
+
+def local_rank_and_size() -> tuple[int, int]:
+    """The number of this process among those that torchrun has started on this machine, and how many these are."""
+    return (
+        (int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))) if launched() else (0, 1)
+    )
+
+
 def _refused(found: str) -> InputError:
     return InputError(
         f"{found}, but a run is one process; start one only (python, not torchrun), or let several take its steps "

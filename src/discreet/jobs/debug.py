@@ -7,8 +7,8 @@ from pathlib import Path
 
 from discreet.data.tables import Encoder, refuse_bought
 from discreet.jobs.source import Work
-from discreet.jobs.table_facts import TableFacts
-from discreet.jobs.table_loss import loss_of
+from discreet.jobs.tables.table_facts import TableFacts
+from discreet.jobs.tables.table_loss import loss_of
 from discreet.recipes.ladder import Rung, climb
 
 

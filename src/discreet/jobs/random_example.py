@@ -6,7 +6,7 @@ from torch import Tensor
 
 from discreet.clipping import Criterion
 from discreet.data.tables import Encoder, provisional
-from discreet.jobs.table_loss import loss_of
+from discreet.jobs.tables.table_loss import loss_of
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import criterion_for
 from discreet.recipes.example import SHAPES, example_row

@@ -12,7 +12,7 @@ from discreet.certificate.described import About
 from discreet.core.disk import real
 from discreet.core.errors import InputError, Interrupted
 from discreet.jobs.source import Work
-from discreet.jobs.table_facts import NO_TABLE, TableFacts
+from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 from discreet.recipes import Recipe
 from discreet.recipes.recipe_files import recipe_of, settings_of
 
@@ -38,6 +38,7 @@ class SaidAgain:
     overrides: Mapping[str, object] = field(default_factory=dict)
     options: TableFacts = NO_TABLE
     about: About = field(default_factory=About)
+    sites: int | None = None
 
     def check(self, folder: Path, work: Work, target: Path, about: About) -> None:
         """Refuse what differs from the run in `folder`, which was begun with `work`, `target` and `about`.
@@ -54,14 +55,15 @@ class SaidAgain:
             if given is not None and given != kept:
                 raise _differs(folder, f"{name} {kept}", f"{name} {given}")
         if self.recipe is None:
-            if self.options.given:
+            given_of_table = [*self.options.given, *(["--sites"] if self.sites is not None else [])]
+            if given_of_table:
                 raise InputError(
-                    f"{self.options.given[0]} with --resume can be compared with the run if the table is named too; "
+                    f"{given_of_table[0]} with --resume can be compared with the run if the table is named too; "
                     "leave it out"
                 )
             again = recipe_of(work.recipe.model_dump(mode="json"), "--resume", self.settings, self.overrides)
         else:
-            said = Work.of(self.recipe, work.data, self.options, self.settings, self.overrides)
+            said = Work.of(self.recipe, work.data, self.options, self.settings, self.overrides, self.sites)
             kept, given = _sources(work), _sources(said)
             if kept != given:
                 raise _differs(folder, kept, given)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from discreet.core.disk import real
 from discreet.core.errors import InputError
-from discreet.jobs.table_facts import TableFacts
-from discreet.jobs.table_source import TableSource, check_apart, is_source, recipe_for
+from discreet.data.tables import refuse_bought
+from discreet.jobs.tables.site_tables import MARK, check_sites, name_of
+from discreet.jobs.tables.table_facts import TableFacts
+from discreet.jobs.tables.table_source import TableSource, check_apart, is_source, recipe_for
 from discreet.publication.publishing import check_target
 from discreet.recipes import Recipe, load_recipe
 from discreet.recipes.recipe_files import recipe_names
@@ -31,20 +33,26 @@ class Work:
         options: TableFacts,
         settings: Sequence[str],
         overrides: Mapping[str, object],
+        sites: int | None = None,
     ) -> Work:
         """The work that the command line describes. Nothing of private data is read but the names of sub-folders, where
-        these are declared to be the classes."""
+        these are declared to be the classes. `sites`: at how many sites the table lies, if at several."""
         if is_source(name):
             if data is not None:
                 raise InputError(f"{name} is the table itself; leave out --data")
-            table = TableSource(Path(name), options.test, options.public)
+            table = TableSource(Path(name), options.test, options.public, sites)
+            check_sites(table.path, sites, options)
             table.check()
             recipe = recipe_for(table.path, options, settings, overrides)
+            if sites is not None and recipe.table is not None:
+                refuse_bought(recipe.table, "would be bought, which takes all rows in one place")
             if recipe.validation and options.test is None:
                 raise InputError("validation is a share of the rows that --test declares public; name such a table")
             if recipe.public is not None and options.public is None:
                 raise InputError("public is about the rows that --public declares public; name such a table")
             return cls(recipe, None, table)
+        if sites is not None:
+            raise InputError(f"--sites goes with tables, named like patients-{MARK}.csv, not with {name}; leave it out")
         if options.public is not None:
             raise InputError(
                 f"--public goes with a table or a folder of images; of {name}, a share of the public test rows can "
@@ -64,7 +72,7 @@ class Work:
 
     def target(self, name: str, out: Path | None) -> Path:
         """The folder to publish to. `InputError` if it exists, or lies in a folder that is read."""
-        target = out or Path(f"{real(Path(name)).stem}-private")
+        target = out or Path(f"{name_of(real(Path(name)))}-private")
         check_target(target)
         if self.table is not None:
             check_apart(self.table.path, target)

@@ -27,8 +27,8 @@ from discreet.jobs.defaults_in_words import defaults_in_words
 from discreet.jobs.phases import Phases
 from discreet.jobs.said_again import SaidAgain, resumable
 from discreet.jobs.source import Work
-from discreet.jobs.table_facts import NO_TABLE, TableFacts
-from discreet.jobs.table_source import TableSource, recalled, unbought
+from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
+from discreet.jobs.tables.table_source import TableSource, recalled, unbought
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of, spec_of_table
 from discreet.publication.publishing import check_target, finish_publishing, publish
@@ -67,9 +67,10 @@ class Job:
         overrides: Mapping[str, object],
         options: TableFacts = NO_TABLE,
         about: About | None = None,
+        sites: int | None = None,
     ) -> Job:
         """A job from the options of the command line."""
-        work = Work.of(name, data, options, settings, overrides)
+        work = Work.of(name, data, options, settings, overrides, sites)
         target = work.target(name, out)
         folder = target.with_name(target.name + ".run")
         return cls(work.recipe, work.data, target, folder, resume=False, table=work.table, about=about or About())
@@ -142,8 +143,8 @@ class Job:
 
         Under torchrun all processes take the steps together, in so many `lanes`. `shard`: as in `Training`.
         """
-        phases = phases or Phases()
-        shard = shard or ("replicate" if launched() or lanes is not None else None)
+        phases, at_sites = phases or Phases(), self.table is not None and self.table.sites is not None
+        shard = shard or ("replicate" if launched() or lanes is not None or at_sites else None)
         ranks = Ranks.joined() if shard else Ranks()
         if shard is None:
             refuse_several_processes()  # this and the next before the data is read

@@ -15,8 +15,8 @@ from discreet.core.processes import refuse_several_processes
 from discreet.data.tables import refuse_bought
 from discreet.jobs.baseline import with_baseline
 from discreet.jobs.source import Work
-from discreet.jobs.table_facts import NO_TABLE, TableFacts
-from discreet.jobs.table_source import TableSource
+from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
+from discreet.jobs.tables.table_source import TableSource
 from discreet.plan import PartsSearch, Plan, Search
 from discreet.prediction import spec_of, spec_of_table
 from discreet.publication.publishing import publish

@@ -37,6 +37,7 @@ from discreet.cli.options.run import (
     SettingsOption,
     ShardOption,
     ShowSettingsOption,
+    SitesOption,
     TitleOption,
     VerboseOption,
     about_of,
@@ -76,7 +77,7 @@ _BEGUN_WITH = (
 _PUBLISHED = "{}: published before; the key of its noise, which was left, is destroyed now"
 _NOT_OF_LANGUAGE = (
     *("data", "holdout", "finish", "show-settings", "audit", "dry-run", "json"),
-    *("device", "processes", "lanes", "shard"),
+    *("device", "processes", "lanes", "shard", "sites"),
 )
 
 
@@ -90,6 +91,7 @@ def train(
     ] = None,
     data: DataOption = None,
     options: TableOptions = NO_TABLE,
+    sites: SitesOption = None,
     language: LanguageOptions = NO_MODEL,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
@@ -119,19 +121,19 @@ def train(
         raise InputError(_BEGUN_WITH)
     to_terminal("" if dry_run or show_settings or as_json else _LOADING)
     if language.given or (resume is not None and is_begun(resume)):
-        budget, shared = (epsilon, delta, population), (device != "cpu", processes, lanes, shard)
+        budget, shared = (epsilon, delta, population), (device != "cpu", processes, lanes, shard, sites)
         others = (data, holdout, finish, show_settings, audit, dry_run, as_json, *shared)
         _fine_tune(recipe, language, options, budget, settings or [], out, about, ledger, dataset_id, resume, others)
         return
     with loading():
-        from discreet.jobs.image_or_text_schema import declared
         from discreet.jobs.phases import Phases
+        from discreet.jobs.tables.image_or_text_schema import declared
 
     phases, overrides = Phases(), overrides_of(epsilon, delta, population, holdout)
-    job = _job(recipe, data, out, settings, overrides, options, about, resume, finish=finish)
+    job = _job(recipe, data, out, settings, overrides, options, about, resume, sites, finish=finish)
     if _is_shown(job, show_settings=show_settings, dry_run=dry_run, as_json=as_json, audit=audit):
         return
-    _leave_to(processes, audit=audit)
+    _leave_to(processes, sites, audit=audit)
     ledger, dataset = ledger_of(ledger, dataset_id), dataset_id or ""
     _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe), *job.beside(ledger)])
     with loading():
@@ -157,6 +159,7 @@ def _job(
     options: TableOptions,
     about: About,
     resume: Path | None,
+    sites: int | None,
     *,
     finish: bool,
 ) -> Job:
@@ -168,8 +171,8 @@ def _job(
     if resume is None:
         if finish:
             raise InputError("--finish publishes an interrupted run; name it with --resume DIR")
-        return Job.new(recipe or "digits", data, out, settings or [], overrides, options, about).again()
-    return Job.resumed(resume, SaidAgain(recipe, data, out, settings or (), overrides, options, about))
+        return Job.new(recipe or "digits", data, out, settings or [], overrides, options, about, sites).again()
+    return Job.resumed(resume, SaidAgain(recipe, data, out, settings or (), overrides, options, about, sites))
 
 
 def _fine_tune(
@@ -234,12 +237,14 @@ def _audited(job: Job) -> Job:
     return job.audited()
 
 
-def _leave_to(processes: int | None, *, audit: bool) -> None:
+def _leave_to(processes: int | None, sites: int | None, *, audit: bool) -> None:
     """Run the same command in several processes, if it is not one of them; what is wrong with it was said before."""
     if audit and (processes or launched()):
         raise InputError("--audit is for one process; audit the build before, by `discreet audit build`")
     if processes is None or launched():
         return
+    if sites is not None and processes > sites:
+        raise InputError(f"--processes {processes}: a process holds one site at least, and there are {sites}")
     with loading():
         from discreet.distributed.launch import launch
 

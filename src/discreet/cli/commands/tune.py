@@ -73,7 +73,7 @@ def tune(
     as_json: JsonOption = False,
 ) -> None:
     """Search for settings on private data, publish the best run, and prove what the whole search gives away."""
-    from discreet.jobs.image_or_text_schema import declared
+    from discreet.jobs.tables.image_or_text_schema import declared
     from discreet.jobs.tune import SearchJob, Wanted
 
     overrides = overrides_of(epsilon, delta, population, holdout)

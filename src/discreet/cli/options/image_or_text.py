@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from discreet.jobs.table_facts import WideFacts
+from discreet.jobs.tables.table_facts import WideFacts
 
 _PANEL = "Images and texts, without a schema"
 

@@ -113,6 +113,14 @@ LanesOption = Annotated[
         rich_help_panel=TRAINING,
     ),
 ]
+SitesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--sites",
+        help="Tables of so many sites, patients-{site}.csv, each read by one process alone.",
+        rich_help_panel=DATA,
+    ),
+]
 
 
 class Shard(StrEnum):

@@ -10,7 +10,7 @@ import typer
 
 from discreet.cli.options.image_or_text import WideOptions
 from discreet.cli.options.run import DATA, PRIVACY
-from discreet.jobs.table_facts import TableFacts
+from discreet.jobs.tables.table_facts import TableFacts
 
 TargetOption = Annotated[
     str | None,

@@ -15,7 +15,7 @@ from discreet.cli.show.digits import rounded_up
 from discreet.plan.plan_facts import large_delta
 
 if TYPE_CHECKING:
-    from discreet.jobs.table_source import TableSource
+    from discreet.jobs.tables.table_source import TableSource
     from discreet.plan import AdaptivePlan, Plan
     from discreet.recipes import Recipe
 
@@ -33,7 +33,7 @@ def facts_of(recipe: Recipe, table: TableSource | None, *, probe: bool) -> dict[
 
 def say(recipe: Recipe, facts: Mapping[str, Any]) -> None:
     """Print the facts in sentences."""
-    from discreet.jobs.image_or_text_schema import declared
+    from discreet.jobs.tables.image_or_text_schema import declared
 
     said = prices.of_columns(recipe, recipe.plan()), public_rows.lines(facts["public"]), declared(recipe)
     for line in itertools.chain(_lines(facts), *said):

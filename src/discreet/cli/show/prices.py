@@ -9,7 +9,7 @@ from discreet.cli.show.digits import rounded_up
 
 if TYPE_CHECKING:
     from discreet.accounting.adaptive.filters import Filter
-    from discreet.jobs.table_source import TableSource
+    from discreet.jobs.tables.table_source import TableSource
     from discreet.plan import AdaptivePlan, Counts, Metric, Plan
     from discreet.recipes import Recipe
     from discreet.training.run.trained import Bought

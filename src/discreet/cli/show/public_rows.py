@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from discreet.jobs.table_source import TableSource
+    from discreet.jobs.tables.table_source import TableSource
     from discreet.plan import AdaptivePlan, Plan
     from discreet.recipes import Recipe
 

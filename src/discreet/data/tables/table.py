@@ -53,13 +53,16 @@ def named(values: pa.ChunkedArray | None) -> object:
 
 
 @contextmanager
-def private_table(path: Path, encoder: Encoder, folder: Path, seen_as: Seen | None = None) -> Iterator[PrivateTable]:
+def private_table(
+    path: Path, encoder: Encoder, folder: Path, seen_as: Seen | None = None, *, whole: bool = True
+) -> Iterator[PrivateTable]:
     """Read and encode the table at `path` once, to a private file in `folder` that is gone at the end.
 
-    With `seen_as`, features are stored. A table of images may be a folder with a sub-folder for each class.
+    With `seen_as`, features are stored. A table of images may be a folder with a sub-folder for each class. `whole`:
+    False for the rows of one site among several.
 
-    `InputError` if the table cannot be read or a value is refused, if all values of a column are missing or unknown, or
-    if all targets are equal. Such messages go to the holder of the data.
+    `InputError` if the table cannot be read or a value is refused, or if a whole one has a column without a known
+    value, or one target in all rows. Such messages go to the holder of the data.
     """
     schema, seen = encoder.schema, _Seen(encoder)
     apart: dict[str, list[pa.Array]] = {name: [] for name in (schema.unit_column, schema.row_id) if name is not None}
@@ -69,7 +72,7 @@ def private_table(path: Path, encoder: Encoder, folder: Path, seen_as: Seen | No
             store.append(_as(rows, seen_as))
             for name, parts in apart.items():
                 parts.append(block.column(name).filter(pa.array(rows.kept)))
-        seen.check(path)
+        seen.check(path, whole=whole)
         chunks = {name: pa.chunked_array(parts) for name, parts in apart.items()}
         units, ids = (None if name is None else chunks[name] for name in (schema.unit_column, schema.row_id))
         yield PrivateTable(store.rows(), units, ids)
@@ -211,10 +214,12 @@ class _Seen:
         self._least = np.minimum(self._least, rows.targets.min(axis=0))
         self._most = np.maximum(self._most, rows.targets.max(axis=0))
 
-    def check(self, path: Path) -> None:
-        """Refuse a column without any known value, and targets that are all equal."""
+    def check(self, path: Path, *, whole: bool) -> None:
+        """Refuse a table without rows, and a `whole` one with a column without any known value, or equal targets."""
         if not np.isfinite(self._least).all():
             raise InputError(f"{path} has no rows to train on; give a table with at least one")
+        if not whole:
+            return
         for name, known in zip(self._encoder.schema.features, self._informative, strict=True):
             if not known:
                 raise InputError(

@@ -18,7 +18,7 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.jobs.random_example import Example, example_of
 from discreet.jobs.source import Work
-from discreet.jobs.table_facts import TableFacts
+from discreet.jobs.tables.table_facts import TableFacts
 from discreet.jobs.tune import KINDS, Wanted
 from discreet.plan import PartsSearch, Search
 from discreet.recipes import Recipe

@@ -25,7 +25,7 @@ from discreet.core.disk import real
 from discreet.core.errors import InputError, VerificationFailed
 from discreet.data.packed import NOT_ARRAYS, read_arrays
 from discreet.data.tables import Encoder, public_table
-from discreet.jobs.table_loss import loss_of
+from discreet.jobs.tables.table_loss import loss_of
 from discreet.plan import AdaptivePlan, Plan
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import load

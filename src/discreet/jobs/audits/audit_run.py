@@ -18,8 +18,8 @@ from discreet.data import Split
 from discreet.data.tables import Encoder, refuse_bought
 from discreet.jobs.random_example import example_of
 from discreet.jobs.source import Work
-from discreet.jobs.table_facts import TableFacts
-from discreet.jobs.table_loss import loss_of
+from discreet.jobs.tables.table_facts import TableFacts
+from discreet.jobs.tables.table_loss import loss_of
 from discreet.plan import Plan
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import criterion_for, engine_of, on_device

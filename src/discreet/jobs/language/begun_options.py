@@ -15,7 +15,7 @@ from discreet.certificate.described import About
 from discreet.core.disk import real, write_durably
 from discreet.core.errors import InputError
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
-from discreet.jobs.table_facts import TableFacts, WideFacts
+from discreet.jobs.tables.table_facts import TableFacts, WideFacts
 
 _FILE = "language.json"
 _FOUND = "classes"

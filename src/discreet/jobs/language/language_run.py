@@ -23,8 +23,8 @@ from discreet.jobs.language.begun_options import Said
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
 from discreet.jobs.language.private_texts import read_rows, tokens_of
 from discreet.jobs.said_again import resumable
-from discreet.jobs.table_facts import TableFacts
-from discreet.jobs.table_source import TableSource
+from discreet.jobs.tables.table_facts import TableFacts
+from discreet.jobs.tables.table_source import TableSource
 from discreet.language import (
     Canaries,
     Task,

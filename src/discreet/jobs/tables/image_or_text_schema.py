@@ -17,7 +17,7 @@ from discreet.data.tables.images import classes_in, images_under, is_coloured
 from discreet.data.tables.values import Marks, texts
 from discreet.data.tables.wide import Image
 from discreet.data.tables.words import words_in
-from discreet.jobs.table_facts import WideFacts
+from discreet.jobs.tables.table_facts import WideFacts
 from discreet.plan.pydantic_base import validate
 from discreet.recipes import Recipe
 

@@ -29,9 +29,10 @@ from discreet.data.tables import (
     public_table,
     with_bought,
 )
-from discreet.jobs.image_or_text_schema import schema_of_column, schema_of_folder
-from discreet.jobs.table_facts import TableFacts
-from discreet.jobs.table_run import TableReady, of_table
+from discreet.jobs.tables.image_or_text_schema import schema_of_column, schema_of_folder
+from discreet.jobs.tables.site_tables import tables_read
+from discreet.jobs.tables.table_facts import TableFacts
+from discreet.jobs.tables.table_run import TableReady, of_table
 from discreet.plan import Plan
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Run
@@ -46,11 +47,15 @@ _BOUGHT = "bought.json"
 
 @dataclass(frozen=True, slots=True)
 class TableSource:
-    """A private table, and tables declared public: one to test on, and one whose rows join every step."""
+    """A private table, and tables declared public: one to test on, and one whose rows join every step.
+
+    `sites`: at how many sites private tables lie, if at several; `path` then has the number of the site in it.
+    """
 
     path: Path
     test: Path | None
     public: Path | None = None
+    sites: int | None = None
 
     @classmethod
     def remembered(cls, facts: Mapping[str, Any] | None) -> TableSource | None:
@@ -58,12 +63,18 @@ class TableSource:
         if facts is None:
             return None
         test, public = (None if facts.get(name) is None else Path(facts[name]) for name in ("test", "public"))
-        return cls(Path(facts["path"]), test, public)
+        return cls(Path(facts["path"]), test, public, facts.get("sites"))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for the run folder; `remembered` is the inverse."""
         named = {"path": self.path, "test": self.test, "public": self.public}
-        return {name: None if path is None else str(real(path)) for name, path in named.items()}
+        paths = {name: None if path is None else str(real(path)) for name, path in named.items()}
+        return paths if self.sites is None else paths | {"sites": self.sites}
+
+    @property
+    def tables(self) -> dict[int, Path]:
+        """The private tables that this process reads, by the numbers of their sites."""
+        return tables_read(self.path, self.sites)
 
     def check(self) -> None:
         """Refuse tables that are the same or contain each other: public data must be apart from private data, and test
@@ -71,10 +82,11 @@ class TableSource:
         for option, path in self._declared():
             if not path.exists():
                 raise InputError(f"{option}: there is no file or folder {path}; check the path")
-            if _same(path, self.path):
-                raise InputError(f"{option} {path} is the private table itself; give a table that may be public")
-            if _nested(path, self.path):
-                raise InputError(f"{option} {path} and {self.path} lie in one another; put what may be public apart")
+            for table in self.tables.values():
+                if _same(path, table):
+                    raise InputError(f"{option} {path} is the private table itself; give a table that may be public")
+                if _nested(path, table):
+                    raise InputError(f"{option} {path} and {table} lie in one another; put what may be public apart")
         if self.test is None or self.public is None:
             return
         if _same(self.test, self.public) or _nested(self.test, self.public):
@@ -91,7 +103,8 @@ class TableSource:
     def check_copies(self) -> None:
         """Refuse a copy of the private table's file under another name. Copies of single rows are not noticed."""
         for option, path in self._declared():
-            if path.is_file() and self.path.is_file() and filecmp.cmp(path, self.path, shallow=False):
+            files = [table for table in self.tables.values() if path.is_file() and table.is_file()]
+            if any(filecmp.cmp(path, table, shallow=False) for table in files):
                 raise InputError(f"{option} {path} is a copy of the private table; give a table that may be public")
 
     @contextmanager
@@ -105,7 +118,8 @@ class TableSource:
         test, joined = self._read(self.test, recipe, encoder), self._read(self.public, recipe, encoder)
         if test is not None:
             check_groups(test.groups)
-        with of_table(recipe, self.path, encoder, (test, joined), folder.parent, by_name=by_name) as ready:
+        tables = self.tables, self.sites
+        with of_table(recipe, tables, encoder, (test, joined), folder.parent, by_name=by_name) as ready:
             yield ready
 
     def public_split(self, recipe: Recipe, encoder: Encoder, *, all_public: bool) -> Split:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from discreet.certificate.described import OnPublicRows
 from discreet.clipping import evaluation_mode
 from discreet.core.adjacency import Unit
 from discreet.core.array_types import Array
+from discreet.data import Sites
 from discreet.data.sets.splits import cut
 from discreet.data.tables import Encoder, PublicTable, metrics_of, named, private_table
 from discreet.jobs.on_public_rows import on_public_rows
-from discreet.jobs.table_loss import loss_of
+from discreet.jobs.tables.table_loss import loss_of
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Ready
 from discreet.recipes.sections.fixed_features import seen_as
@@ -40,34 +41,51 @@ class TableReady(Ready):
 @contextmanager
 def of_table(
     recipe: Recipe,
-    path: Path,
+    tables: tuple[Mapping[int, Path], int | None],
     encoder: Encoder,
-    tables: tuple[PublicTable | None, PublicTable | None],
+    public_tables: tuple[PublicTable | None, PublicTable | None],
     folder: Path,
     *,
     by_name: bool = False,
 ) -> Iterator[TableReady]:
     """A private table, encoded to a file in `folder` that is gone at the end.
 
-    `tables`: declared public, one to test on, and one whose rows join every step. `by_name`: people are identified by
-    name, which is needed where names decide the part of the data that a row is in.
+    `tables`: its path; or those of the sites that this process holds, by their numbers, and how many sites there are.
+    `public_tables`: one to test on, and one whose rows join every step. `by_name`: people are identified by name, which
+    is needed where names decide the part of the data that a row is in.
     """
-    public, joined = tables
+    public, joined = public_tables
     if public is not None and recipe.validation:
         public = public.mixed()
     test, validation = cut(None if public is None else (public.inputs, public.targets), recipe.validation)
-    with private_table(path, encoder, folder, seen_as(recipe.features, encoder.shape)) as table:
+    paths, sites = tables
+    by_name = by_name or recipe.holdout is not None or sites is not None  # numbers of two tables mean other people
+    with ExitStack() as kept:
+        seen = seen_as(recipe.features, encoder.shape)
+        held = {
+            site: kept.enter_context(private_table(path, encoder, folder, seen, whole=sites is None))
+            for site, path in paths.items()
+        }
+        units = {site: table.owners(by_name=by_name) for site, table in held.items()}
+        ids = {site: named(table.ids) for site, table in held.items()}
         yield TableReady(
-            table.rows,
+            held[0].rows if sites is None else Sites({site: table.rows for site, table in held.items()}, of=sites),
             loss_of(encoder),
             test,
             validation,
-            table.owners(by_name=by_name or recipe.holdout is not None) if recipe.unit is Unit.USER else None,
-            named(table.ids) if recipe.unit is Unit.EXAMPLE else None,
+            _of_rows(units, sites) if recipe.unit is Unit.USER else None,
+            _of_rows(ids, sites) if recipe.unit is Unit.EXAMPLE else None,
             None if joined is None else (joined.inputs, joined.targets),
             encoder=encoder,
             judged=lambda trained: judged(trained, encoder, public, 0 if validation is None else len(validation[1])),
         )
+
+
+def _of_rows(found: Mapping[int, object], sites: int | None) -> object:
+    """Identifiers as `Training` takes them: of one table, or by the number of each site; None where rows have none."""
+    if sites is None:
+        return found[0]
+    return None if all(one is None for one in found.values()) else found
 
 
 def judged(
