@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.adaptive import filter_decision, filters
-from discreet.accounting.adaptive.filter_decision import decide, give_back, propose, start
+from discreet.accounting.adaptive.filter_decision import decide, propose, start
 from discreet.accounting.adaptive.filter_fit import at_order, order_filter
 from discreet.accounting.adaptive.filters import (
     BasicFilter,
@@ -107,19 +107,6 @@ def test_what_is_over_the_budget_cannot_have_been_spent(budget: Filter) -> None:
     over = tuple(math.nextafter(limit, math.inf) for limit in budget.limits)
     with pytest.raises(InputError, match="over the budget"):
         decide(budget, over, start(budget))
-
-
-@pytest.mark.parametrize("budget", ALL, ids=names)
-def test_what_returns_of_an_unspent_reservation(budget: Filter) -> None:
-    """All of it in Rényi DP, zCDP and mu^2, exactly; nothing in (epsilon, delta)."""
-    part = tuple(0.3 * limit for limit in budget.limits)
-    held = decide(budget, decide(budget, start(budget), part).spent, part).spent
-    after = give_back(budget, held, part)
-    assert budget.returns_unspent == (not isinstance(budget, BasicFilter))
-    assert after == (decide(budget, start(budget), part).spent if budget.returns_unspent else held)
-    if budget.returns_unspent:
-        with pytest.raises(InputError, match="more is given back"):
-            give_back(budget, start(budget), part)
 
 
 # What each promises, against other theories ------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Accumulator, Clip
+from discreet.core.errors import PrivacyViolation
 
 CLIP = Clip(1.0, 2.0**-30)
 NAMES = ("a", "b", "c")
@@ -73,3 +74,12 @@ def test_single_precision_is_released_as_it_is() -> None:
     accumulator = Accumulator({"a": nn.Parameter(torch.zeros(4))})
     accumulator.add({"a": held})
     assert np.shares_memory(accumulator._settled("a", (4,)), held.numpy())
+
+
+def test_nothing_is_added_to_a_sum_that_was_handed_over() -> None:
+    _, sums = one_place(0.1, torch.float32)
+    accumulator, _ = accumulated([sums], "ghost")
+    with pytest.raises(PrivacyViolation, match="after it was handed over"):
+        accumulator.add(sums)
+    with pytest.raises(PrivacyViolation, match="asked for twice"):
+        accumulator.total(ENGINES["ghost"], CLIP, 1)

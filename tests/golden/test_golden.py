@@ -14,6 +14,7 @@ from every_kind import KINDS, REVIEWED
 from discreet import verify
 from discreet.accounting.adaptive import filters, odometers
 from discreet.certificate.canonical import digest, strict_json
+from discreet.core import events
 from discreet.core.events import event_json
 from discreet.plan import AdaptivePlan, Plan
 from discreet.verification.standalone import verify as reviewer
@@ -36,7 +37,7 @@ def written(value: object) -> str:
 
 def test_every_kind_is_here(folders: Path) -> None:
     named = {name for event in RECORDS["events"] for name in _names(event)}
-    assert named == set(event_json._DECODERS)
+    assert named == set(events.KINDS)
     assert [one["filter"] for one in RECORDS["filters"]] == list(filters.KINDS)
     assert [one["odometer"] for one in RECORDS["odometers"]] == list(odometers.KINDS)
     assert set(RECORDS["plans"]) == set(KINDS) == {folder.name for folder in folders.iterdir()}

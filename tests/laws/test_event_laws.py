@@ -11,6 +11,7 @@ from hypothesis import given
 from discreet.accounting.account import Method, guarantee
 from discreet.core.adjacency import Adjacency, Query
 from discreet.core.events import (
+    KINDS,
     Allocation,
     BoundedRange,
     Compose,
@@ -28,7 +29,7 @@ from discreet.core.events import (
     SparseHistogram,
     TruncatedPoisson,
 )
-from discreet.core.events.event_json import _DECODERS, from_json, to_json
+from discreet.core.events.event_json import from_json, to_json
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials
 
 
@@ -112,7 +113,7 @@ FROZEN = [
 
 def test_every_event_has_a_published_form() -> None:
     kinds = [event for event, _ in FROZEN]
-    assert set(_DECODERS) == {to_json(event)["event"] for event in kinds}
+    assert set(KINDS) == {to_json(event)["event"] for event in kinds}
     assert {type(event) for event in kinds} == set(get_args(Event))
 
 

@@ -11,7 +11,7 @@ from broken_builds import broken, patched
 from discreet.plan import PartsSearch, Search
 from discreet.randomness import TestStream
 from discreet.training.tuning import candidate_data, tuning
-from discreet.training.tuning.private_choice import Judge
+from discreet.training.tuning.private_choice import PrivateChoice
 from discreet.training.tuning.tuning import Tuning
 
 GRID = {"lr": [0.1, 0.3, 1.0], "clip_norm": [0.5]}
@@ -125,7 +125,7 @@ def choice_on_rows_trained_on() -> Any:
 
 def choosing(times: float) -> Any:
     """Choices at another epsilon."""
-    real = Judge.choose
+    real = PrivateChoice.choose
 
     def choose(self: Any, scores: Any, substream: Any) -> int:
         kept, self._range = self._range, self._range * times
@@ -134,7 +134,7 @@ def choosing(times: float) -> Any:
         finally:
             self._range = kept
 
-    return patched((Judge, "choose", choose))
+    return patched((PrivateChoice, "choose", choose))
 
 
 @broken("the choice is made at twice its epsilon", "search/choice", **PARTS)

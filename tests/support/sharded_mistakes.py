@@ -144,10 +144,10 @@ def a_sum_that_is_no_number(folder: Path) -> None:
     """A fault of the machine: engines never return one."""
     one = training(folder)
     with one.session() as session:
-        good = session._run.engine.clipped_sum
+        good = session._parts.engine.clipped_sum
         spoilt = lambda *given: {name: part * float("nan") for name, part in good(*given).items()}  # noqa: E731
         if OTHER:
-            session._run = replace(session._run, engine=replace(session._run.engine, clipped_sum=spoilt))
+            session._parts = replace(session._parts, engine=replace(session._parts.engine, clipped_sum=spoilt))
         while session.ready():
             with session.step() as step:
                 step.add_all(one.criterion)

@@ -176,7 +176,7 @@ def test_a_training_tries_a_model_in_each_check_and_an_audit_once(tmp_path: Path
     for number in (1, 2):
         tiny_training(tmp_path / str(number), engine="bookkeeping")
         assert len(trials) == 2 * number
-    with model_check.TRIED.in_(KnownResults()):
+    with model_check.TRIED_MODELS.in_(KnownResults()):
         for number in (3, 4):
             tiny_training(tmp_path / str(number), engine="bookkeeping")
     assert len(trials) == 5
@@ -185,7 +185,7 @@ def test_a_training_tries_a_model_in_each_check_and_an_audit_once(tmp_path: Path
 def test_other_rows_are_tried(tmp_path: Path, trials: list[nn.Module]) -> None:
     """Rows are copied when they are tried first, so that nobody can exchange them."""
     model, rows = linear(), torch.rand(12, FEATURES)
-    with model_check.TRIED.in_(KnownResults(1)):
+    with model_check.TRIED_MODELS.in_(KnownResults(1)):
         for change in (0.0, 0.0, 1.0, 0.0):
             rows[0] += change
             model_check.tried(model, rows)
@@ -196,7 +196,7 @@ def test_other_rows_are_tried(tmp_path: Path, trials: list[nn.Module]) -> None:
 
 def test_a_transform_is_tried_without_a_look_at_what_it_holds(tmp_path: Path, trials: list[nn.Module]) -> None:
     """It holds the private rows."""
-    held = model_check.TRIED
+    held = model_check.TRIED_MODELS
     seen: list[object] = []
     real = held.of
 
@@ -226,7 +226,7 @@ class Mixing(nn.Module):
 @pytest.mark.parametrize("audit", [True, False])
 def test_what_cannot_be_remembered_is_refused_as_ever(audit: bool, tmp_path: Path) -> None:
     with (
-        model_check.TRIED.in_(KnownResults()) if audit else nullcontext(),
+        model_check.TRIED_MODELS.in_(KnownResults()) if audit else nullcontext(),
         pytest.raises(UnsupportedModel, match="influence each other"),
     ):
         tiny_training(tmp_path, engine="reference", model=Mixing())

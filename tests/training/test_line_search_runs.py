@@ -22,7 +22,7 @@ from discreet.publication import publish, verify
 from discreet.randomness import TestStream
 from discreet.training import step as step_module
 from discreet.training.control import step_size_search as search_module
-from discreet.training.control.step_size_search import Search
+from discreet.training.control.step_size_search import StepSizeSearch
 
 
 def charged(folder: Path) -> tuple[list[Event], tuple[float, ...]]:
@@ -40,18 +40,18 @@ def test_a_run_charges_each_gradient_with_its_choice_and_ends_within_its_budget(
 ) -> None:
     released: list[float] = []
     precisions: list[float] = []
-    real, choose = step_module.gaussian_release, Search.choose
+    real, choose = step_module.gaussian_release, StepSizeSearch.choose
 
     def spy(total: Any, receipt: Any, *rest: Any) -> Any:
         released.append(receipt.release.noise_multiplier)
         return real(total, receipt, *rest)
 
-    def look(self: Search, phases: Any, receipt: Any, stream: Any) -> float:
+    def look(self: StepSizeSearch, phases: Any, receipt: Any, stream: Any) -> float:
         precisions.append(self._optimizer.precision)
         return choose(self, phases, receipt, stream)
 
     monkeypatch.setattr(step_module, "gaussian_release", spy)
-    monkeypatch.setattr(Search, "choose", look)
+    monkeypatch.setattr(StepSizeSearch, "choose", look)
     training = agd_training(tmp_path, plan=agd(epsilon=6.0))
     trained = training.run()
     plan = training.plan
@@ -141,7 +141,7 @@ def _die(folder: Path, place: str, visit: int, *, resume: bool) -> None:
 
     try:
         training = agd_training(folder, resume=resume, stream=None)
-        home: Any = training if place == "save" else Search
+        home: Any = training if place == "save" else StepSizeSearch
         setattr(home, place, fatal(getattr(home, place)))
         with training.session() as session:
             take(training, session, 100)

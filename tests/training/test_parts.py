@@ -24,7 +24,7 @@ from discreet.core.adjacency import Unit
 from discreet.data import Portion, PrivateData, as_private, in_parts
 from discreet.plan import PartsSearch
 from discreet.randomness import Purpose, TestStream
-from discreet.training.tuning.private_choice import UNITS, Judge
+from discreet.training.tuning.private_choice import UNITS, PrivateChoice
 
 SEARCH = PartsSearch.make(PARTS_GRID).over(tiny_plan()).search
 assert isinstance(SEARCH, PartsSearch)
@@ -101,18 +101,18 @@ def test_no_row_is_both_trained_on_and_looked_at_by_the_choice(tmp_path: Path) -
     inputs[:, 0] = torch.arange(ROWS)
     search = parts_tuning(tmp_path, data=(inputs, targets))
     assert isinstance(SEARCH, PartsSearch)
-    assert search._judge is not None
-    places = [seen.data for seen in search._seen] + [search._judge._data]
+    assert search._choice is not None
+    places = [seen.data for seen in search._seen] + [search._choice._data]
     for part, data in enumerate(places):
         assert isinstance(data, PrivateData)
         rows = data.fetch(np.arange(data.rows))[0][:, 0].int().tolist()
         assert rows == [row for row in range(ROWS) if SEARCH.part_of(row) == part]
 
 
-def judge(search: PartsSearch = SEARCH, rows: int = 30, users: int = 0, **changes: Any) -> Judge:
+def judge(search: PartsSearch = SEARCH, rows: int = 30, users: int = 0, **changes: Any) -> PrivateChoice:
     names: list[int | str] = [row % users if users else row for row in range(rows)]
     data = replace(as_private(blobs(rows)), **changes)
-    return Judge(search, Portion(data, names), Unit.USER if users else Unit.EXAMPLE)
+    return PrivateChoice(search, Portion(data, names), Unit.USER if users else Unit.EXAMPLE)
 
 
 def test_the_choice_has_the_law_that_is_paid_for() -> None:
@@ -156,7 +156,7 @@ def test_a_unit_adds_at_most_one_to_a_score_and_takes_nothing(search: PartsSearc
 
     def scores(rows: list[int]) -> list[int]:
         part = Portion(as_private((inputs[rows], targets[rows])), [names[row] for row in rows])
-        return [sign * Judge(search, part, unit).score(linear(seed), Wild()) for seed in range(3)]
+        return [sign * PrivateChoice(search, part, unit).score(linear(seed), Wild()) for seed in range(3)]
 
     whole, moved = scores(list(range(30))), set()
     for name in sorted(set(names), key=str)[:7]:

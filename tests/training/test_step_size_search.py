@@ -24,7 +24,7 @@ from discreet.data import PrivateData, as_private
 from discreet.methods import AGD
 from discreet.randomness import TestStream
 from discreet.training.control import step_size_search as search_module
-from discreet.training.control.step_size_search import UNITS, Candidates, Search, clipped_losses, objectives
+from discreet.training.control.step_size_search import UNITS, Candidates, StepSizeSearch, clipped_losses, objectives
 
 FALSE_ALARM = 1e-9
 SIZES = (0.0, 0.5, 1.0, 40.0)
@@ -178,7 +178,7 @@ def test_the_objective_is_looked_at_without_dropout() -> None:
 # The law of the choice ------------------------------------------------------------------------------------------------
 
 
-def searching(plan: Any, engine: str, data: Any = None) -> Search:
+def searching(plan: Any, engine: str, data: Any = None) -> StepSizeSearch:
     model = linear()
     optimizer = AGD(model.parameters())
     for parameter in model.parameters():
@@ -186,10 +186,10 @@ def searching(plan: Any, engine: str, data: Any = None) -> Search:
     optimizer.tell(1.0)
     optimizer.step()
     private = as_private(blobs() if data is None else data)
-    return Search(plan, model, nn.CrossEntropyLoss(), optimizer, private, ENGINES[engine], 24)
+    return StepSizeSearch(plan, model, nn.CrossEntropyLoss(), optimizer, private, ENGINES[engine], 24)
 
 
-def drawn(search: Search, plan: Any, draws: int, cached: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def drawn(search: StepSizeSearch, plan: Any, draws: int, cached: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(search_module, "objectives", lambda *_args, **_named: cached)
     stream, sizes = TestStream(11), plan.line_search.step_sizes(())
     found = [search.choose((), Receipt("r", 0, i, plan.line_search.event), stream) for i in range(draws)]

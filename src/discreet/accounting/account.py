@@ -66,7 +66,8 @@ def guarantee(
     | nothing released                       | epsilon 0            | epsilon 0            | epsilon 0            |
 
     G: pld and gdp (exact), rdp, zcdp, C. S: pld, rdp, C. L: rdp, zcdp, C. C: advanced, basic. Pure: Laplace, NoisyMax,
-    BoundedRange. "Less delta": part of delta pays for batches that overflow, or for values that one row alone has.
+    BoundedRange. Of an Allocation of Gaussians pld composes the loss of a random step, unless a record replaces
+    another. "Less delta": part of delta pays for batches that overflow, or for values that one row alone has.
     Events of one column may be mixed; the methods that cover every part then cover the mixture, except that pld covers
     a Selection only if it is alone. A Selection has those of its methods that cover its trial too; TruncatedPoisson in
     a trial is `NotProved`.

@@ -39,6 +39,8 @@ class Accumulator:
     def add(self, sums: Mapping[str, Tensor]) -> None:
         """Add the clipped sums of one chunk, in float64. The sums of the first chunk are kept as they are and never
         written to, since autograd may have returned one tensor for several parameters."""
+        if self._handed_over:
+            raise PrivacyViolation("a chunk was added to the sum of a batch after it was handed over")
         for name in self._shapes:
             part = sums[name].detach()
             before = self._totals.get(name)

@@ -9,6 +9,10 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
+CONFIRMABLE = 1 + 5e-4
+"""What is claimed is this many times what was proved or spent, so that another accountant, which rounds differently,
+can confirm the claim."""
+
 
 def rounded_up(value: float, digits: int = 5) -> str:
     """`value` to `digits` significant digits, rounded up: for an epsilon, or for noise."""

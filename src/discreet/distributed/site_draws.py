@@ -99,7 +99,7 @@ class SiteDraws:
             yield number, range(int(ends[place]), int(ends[place + 1]))
 
     def chunks(self, drawn: IntArray, units: int) -> list[tuple[int, range]]:
-        """The lane of each chunk, the number of its site, and its places in a draw; at most `units` in each."""
+        """The site of each chunk (its lane has the same number) and its places in a draw; at most `units` in each."""
         return [
             (number, places[i : i + units])
             for number, places in self.by_site(drawn)

@@ -41,7 +41,8 @@ class Team:
     Without `lanes` the run is one process, which adds floating-point numbers. Otherwise every process has the model,
     the plan and the data; each computes the lanes of its own, and all make the same release. `sharded`: each keeps a
     part of the weights only, while steps are taken. `sites`: at how many sites the data lies, each read by one process
-    and a lane of its own; None if all processes have all of it.
+    and a lane of its own; None if all processes have all of it. `optimizer_digest`: of the settings of the optimizer,
+    which are compared where weights are shared out.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Team:
     ) -> None:
         self.ranks, self.sharded, self.sites = ranks or Ranks(), sharded, sites
         self.lockstep: Lockstep | None = None
-        self.settings: Callable[[], str] = str
+        self.optimizer_digest: Callable[[], str] = str
         self.lanes = None if lanes is None else Lanes(lanes, self.ranks.rank, self.ranks.size)
         self._due = self._told = False
 
@@ -234,7 +235,7 @@ class Team:
         if isinstance(sums, Accumulator):
             return
         sums.settle()
-        weights = digest_of(parameters) if self.lockstep is None else self.settings()  # each has weights of its own
+        weights = digest_of(parameters) if self.lockstep is None else self.optimizer_digest()
         step = [receipt.run, receipt.attempt, receipt.position, to_json(receipt.event)]
         scales = None if clip.scales is None else digest_of(clip.scales)
         digest = hashlib.sha256(json.dumps([step, drawn.alike, scales, sums.public]).encode()).hexdigest()

@@ -27,10 +27,8 @@ from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Event, FixedSize, tally
 from discreet.core.guarantee import ExPost
+from discreet.core.rounding import CONFIRMABLE
 from discreet.plan.pydantic_base import Frozen
-
-LOOSENED = 1 + 5e-4
-"""A reading is stated as this many times what was spent, so that another accountant can confirm it."""
 
 
 def _decoded(value: object) -> Odometer:
@@ -61,7 +59,7 @@ class Reading(Frozen):
 
     def read(self, spent: Amounts) -> ExPost:
         """The reading for a spent amount."""
-        return odometers.read(self.odometer, [min(FULL, amount * LOOSENED) for amount in spent])
+        return odometers.read(self.odometer, [min(FULL, amount * CONFIRMABLE) for amount in spent])
 
 
 def as_reading(

@@ -20,6 +20,7 @@ from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian, Poisson
 from discreet.core.guarantee import Guarantee
+from discreet.core.rounding import CONFIRMABLE
 from discreet.plan import pricing, timeline
 from discreet.plan.batches import RatePhase, check_rates, check_strategy, rate_phases, spread, steps_for
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
@@ -29,7 +30,7 @@ from discreet.plan.metrics import Metric, check_metrics
 from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.plan_facts import facts_of
 from discreet.plan.pre_queries import Before, as_before, check_before
-from discreet.plan.pricing import covers, reserve_for
+from discreet.plan.pricing import covers, set_aside
 from discreet.plan.pydantic_base import validate
 from discreet.plan.run_plan import RunPlan
 from discreet.plan.sampling import Count, Draw, Sampling
@@ -228,7 +229,7 @@ class Plan(RunPlan):
 
     def event(self) -> Event:
         """The event of everything that the plan will release."""
-        return pricing.searched(self, self.first_steps(self.charges))
+        return pricing.one_event(self, self.first_steps(self.charges))
 
     def first_steps(self, count: int) -> Event:
         """The event of the first `count` charged steps; an epoch or period that has begun counts whole."""
@@ -268,9 +269,9 @@ class Plan(RunPlan):
         so that another accountant can confirm it. With a hold-out, the dearer of the two parts counts (`holdout`).
         """
         delta = self.delta if delta is None else delta
-        reserve = reserve_for(checks.open_unit("delta", delta), self.sampling.OVERFLOWS)
+        reserve = set_aside(checks.open_unit("delta", delta), self.sampling.OVERFLOWS)
         found = self.first_guarantee(self.charges, delta - reserve, method)
-        epsilon, lower = max(found.epsilon * pricing.CONFIRMABLE, pricing.LEAST), found.lower
+        epsilon, lower = max(found.epsilon * CONFIRMABLE, pricing.LEAST), found.lower
         if reserve > 0:
             lower = self.first_guarantee(self.charges, delta, method).lower
             epsilon = epsilon if covers(reserve, self.steps * pricing.runs(self), found.epsilon) else math.inf

@@ -18,14 +18,11 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, SparseHistogram
 from discreet.core.guarantee import Guarantee
-from discreet.core.rounding import rounded_up
+from discreet.core.rounding import CONFIRMABLE, rounded_up
 from discreet.plan import timeline
 from discreet.plan.fixed import FixedPlan, P
 from discreet.plan.metrics import Part
 from discreet.sampling import OVERFLOW
-
-CONFIRMABLE = 1 + 5e-4
-"""A plan claims this much more than its bound, so that an accountant with a grid of its own can confirm the claim."""
 
 LEAST = 1e-12
 """The least epsilon that a plan claims. Where 0 is proved, another accountant may compute 1e-15, by rounding."""
@@ -42,14 +39,14 @@ def parts_of(plan: FixedPlan) -> tuple[tuple[Part, ...], ...]:
     return ("training",), ("holdout",)
 
 
-def apart(plan: FixedPlan, trial: Event) -> tuple[Event, ...]:
+def events_by_part(plan: FixedPlan, trial: Event) -> tuple[Event, ...]:
     """Events of a tuning plan whose single run releases `trial`, one per disjoint part of the data."""
     return (trial,) if plan.search is None else plan.search.events(trial)
 
 
-def searched(plan: FixedPlan, trial: Event) -> Event:
+def one_event(plan: FixedPlan, trial: Event) -> Event:
     """Events of all parts together as one event: where there are several parts, more than any unit takes part in."""
-    found = apart(plan, trial)
+    found = events_by_part(plan, trial)
     return found[0] if len(found) == 1 else Compose(found)
 
 
@@ -68,7 +65,7 @@ def first_guarantee(
     found = [
         _priced(event, delta, plan.adjacency, method, tolerance)
         for parts in parts_of(plan)
-        for event in apart(plan, timeline.first_steps(plan, count, parts))
+        for event in events_by_part(plan, timeline.first_steps(plan, count, parts))
     ]
     worst = max(found, key=lambda part: part.epsilon)
     if plan.search is not None:
@@ -94,7 +91,7 @@ def _attained(plan: FixedPlan) -> bool:
 def trade_off_of(plan: FixedPlan) -> TradeOff:
     """The trade-off function of all steps; where the data has parts, the worst over them, and no test is known."""
     every = [timeline.first_steps(plan, plan.charges, parts) for parts in parts_of(plan)]
-    curves = [trade_off(event, plan.adjacency) for steps in every for event in apart(plan, steps)]
+    curves = [trade_off(event, plan.adjacency) for steps in every for event in events_by_part(plan, steps)]
     if len(curves) == 1 and _attained(plan):
         return curves[0]
     epsilons = np.unique(np.abs(np.concatenate([curve.lines[0] for curve in curves])))
@@ -116,7 +113,7 @@ def calibrated(plan: P, epsilon: float) -> P:
 
 def refuse_unproved(delta: float, overflows: bool, steps: int, epsilon: float) -> None:
     """Refuse an epsilon that what is set aside of delta does not cover: the guarantee of its plan would be infinite."""
-    reserve = reserve_for(delta, overflows)
+    reserve = set_aside(delta, overflows)
     if reserve > 0 and not covers(reserve, steps, epsilon):
         raise InputError(
             f"epsilon {epsilon:g} is out of reach: batches that are too large for the float slack of fast engines "
@@ -149,7 +146,7 @@ def _calibrated(plan: Any, epsilon: float) -> Any:
     return plan.scaled(scale)
 
 
-def reserve_for(delta: float, overflows: bool) -> float:
+def set_aside(delta: float, overflows: bool) -> float:
     """The part of delta that is set aside; 0 where batches have a largest size."""
     return SET_ASIDE * delta if overflows else 0.0
 

@@ -83,7 +83,7 @@ def steps_among(plan: FixedPlan, count: int) -> int:
 
 
 def last_step(plan: FixedPlan) -> int:
-    """The number of charged steps after the last step of training; metrics may follow it."""
+    """The number of charged steps up to the last step of training, itself included; metrics may follow it."""
     ends = itertools.accumulate(segment.length for segment in order(plan))
     return max(end for end, segment in zip(ends, order(plan), strict=True) if segment.steps)
 

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from discreet.publication.pages.report import report_page
 from discreet.randomness import destroy_key
 from discreet.verification import verify
 from discreet.verification.checks.released_tensors import FILE, section
+from discreet.verification.standalone import verifier_file
 
 
 def publish(
@@ -77,7 +77,7 @@ def publish(
     described = {
         "model.json": spec.to_json().encode(),
         "plan.yaml": yaml.safe_dump(facts["plan"], sort_keys=False).encode(),
-        "verify.py": resources.files("discreet.verification.standalone").joinpath("verify.py").read_bytes(),
+        "verify.py": verifier_file(),
         "report.html": report_page(facts, trained.plan, spec).encode(),
         "README.md": model_card(facts, spec).encode(),
         **({} if adapters is None else adapters.files),

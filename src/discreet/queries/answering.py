@@ -33,7 +33,7 @@ from discreet.randomness import Purpose, RoundedSampler, Substream
 from discreet.randomness.exact import LARGEST_SCALE
 from discreet.sampling import PoissonSampler
 
-Query = Count | Sum | Mean | Histogram | Covariance | Choice | Quantile
+AnyQuery = Count | Sum | Mean | Histogram | Covariance | Choice | Quantile
 
 Multipliers = float | Sequence[float]
 """One noise multiplier for all sums, or one for each of them in order."""
@@ -64,7 +64,7 @@ class Answers:
 
 
 def joint_event(
-    queries: Sequence[Query],
+    queries: Sequence[AnyQuery],
     multipliers: Multipliers = (),
     rate: float = 1.0,
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
@@ -83,7 +83,7 @@ def joint_event(
 
 def release(
     data: npt.ArrayLike,
-    queries: Sequence[Query],
+    queries: Sequence[AnyQuery],
     account: Account,
     multipliers: Multipliers | None = None,
     *,
@@ -114,7 +114,7 @@ def release(
     event = joint_event(queries, multipliers, rate, account.adjacency)
     noise = _each(queries, multipliers)
     for query, multiplier in zip(queries, noise, strict=True):
-        _rehearse(query, rows[:0], multiplier, account)
+        _check_empty(query, rows[:0], multiplier, account)
     payment = account.pay(event)
     drawn = usable(rows[_draw(rate, len(rows), payment)])
     substream = payment.stream.substream(Purpose.NOISE, payment.receipt.position)
@@ -135,12 +135,12 @@ def _draw(rate: float, size: int, payment: Payment) -> npt.NDArray[np.int64] | s
     return drawn
 
 
-def _rehearse(query: Query, none: Array, multiplier: float, account: Account) -> None:
-    """Find errors in a query before its charge, on `none`, an array without rows."""
+def _check_empty(query: AnyQuery, empty: Array, multiplier: float, account: Account) -> None:
+    """Find errors in a query before its charge, on `empty`, an array without rows."""
     if isinstance(query, Choice | Quantile):
-        query.rehearse(none, account.adjacency)
+        query.check_empty(empty, account.adjacency)
         return
-    for total in query.sums(none, multiplier):
+    for total in query.sums(empty, multiplier):
         if not _deviations(total, multiplier) <= LARGEST_SCALE:
             raise InputError(
                 f"{type(query).__name__}: a noise multiplier of {multiplier:g} is too large for the grid of its sums "
@@ -157,7 +157,9 @@ def _deviations(total: NoisySum, multiplier: float) -> float:
     return multiplier * total.contribution * (1 + 2.0**-50)
 
 
-def _answer(query: Query, rows: Array, multiplier: float, rate: float, account: Account, substream: Substream) -> Any:
+def _answer(
+    query: AnyQuery, rows: Array, multiplier: float, rate: float, account: Account, substream: Substream
+) -> Any:
     if isinstance(query, Choice | Quantile):
         return query.choose(rows, account.adjacency, substream)
     noisy = tuple(
@@ -180,19 +182,19 @@ def _with_noise(total: NoisySum, multiplier: float, sampler: RoundedSampler, sub
     return noisy
 
 
-def _checked(queries: Sequence[Query]) -> Sequence[Query]:
-    if isinstance(queries, Query) or not isinstance(queries, Iterable | None):
+def _checked(queries: Sequence[AnyQuery]) -> Sequence[AnyQuery]:
+    if isinstance(queries, AnyQuery) or not isinstance(queries, Iterable | None):
         raise InputError(f"queries must be a list, as [Count()], got {queries!r:.80}")
     queries = tuple(queries or ())
     if not queries:
         raise InputError("there is no query to answer")
     for query in queries:
-        if not isinstance(query, Query):
+        if not isinstance(query, AnyQuery):
             raise InputError(f"not a query: {query!r}; use Count, Sum, Mean, Histogram, Covariance, Choice, Quantile")
     return queries
 
 
-def _each(queries: Sequence[Query], multipliers: Multipliers) -> list[float]:
+def _each(queries: Sequence[AnyQuery], multipliers: Multipliers) -> list[float]:
     """The noise multiplier of each query; NaN for choices, which have none."""
     sums = [i for i, query in enumerate(queries) if not isinstance(query, Choice | Quantile)]
     try:
@@ -210,7 +212,7 @@ def _each(queries: Sequence[Query], multipliers: Multipliers) -> list[float]:
     return result
 
 
-def _within(queries: Sequence[Query], account: Account, epsilon: float | None, rate: float) -> Multipliers:
+def _within(queries: Sequence[AnyQuery], account: Account, epsilon: float | None, rate: float) -> Multipliers:
     """The common multiplier for `epsilon`, or () if all queries are choices."""
     if all(isinstance(query, Choice | Quantile) for query in queries):
         if epsilon is not None:

@@ -84,10 +84,10 @@ class Choice:
             raise InputError(f"score must give one number per candidate: {len(self.candidates)}, not {scores.shape}")
         return scores / ((1 if self.one_sided else 2) * self.sensitivity / self.epsilon)
 
-    def rehearse(self, none: Array, adjacency: Adjacency) -> None:
-        """`InputError` if there are no scores of `none`, an array without rows, as a draw may be."""
+    def check_empty(self, empty: Array, adjacency: Adjacency) -> None:
+        """`InputError` if there are no scores of `empty`, an array without rows, as a draw may be."""
         try:
-            self.scores(none, adjacency)
+            self.scores(empty, adjacency)
         except DiscreetError:
             raise
         except Exception as error:
@@ -157,9 +157,9 @@ class Quantile:
         scaled: Array = scores * (self.epsilon / width)
         return scaled
 
-    def rehearse(self, none: Array, adjacency: Adjacency) -> None:
-        """`InputError` if there are no scores of `none`, an array without rows."""
-        self.scores(none, adjacency)
+    def check_empty(self, empty: Array, adjacency: Adjacency) -> None:
+        """`InputError` if there are no scores of `empty`, an array without rows."""
+        self.scores(empty, adjacency)
 
     def choose(self, rows: Array, adjacency: Adjacency, substream: Substream) -> float:
         """The grid point chosen."""

@@ -70,9 +70,9 @@ class Batch:
     torch counted a write to it; other writes (through `.data`, NumPy, storage) have no effect.
     """
 
-    def __init__(self, run: Context, batch: list[Piece], clip: Clip, sums: Sums) -> None:
-        self._run = run
-        self._batch = batch
+    def __init__(self, context: Context, pieces: list[Piece], clip: Clip, sums: Sums) -> None:
+        self._context = context
+        self._pieces = pieces
         self.added = 0  # units
         self.mode: str | None = None  # in which chunks were computed
         self._size = 0  # units of the chunk that was fetched last
@@ -100,26 +100,26 @@ class Batch:
 
     def add_all(self, criterion: Criterion) -> None:
         """Add every chunk of the batch: `chunks` and `add` in one call. No chunk is handed out, so none is copied."""
-        self._run.probe.of(criterion)
+        self._context.probe.of(criterion)
         for chunk in self._fetched():
             if self._handed_out > 1:
-                self._run.check_values()  # a module may have found the weights, and may put them back later
+                self._context.check_values()  # a module may have found the weights, and may put them back later
             self._add(criterion, chunk)
 
     def _fetched(self) -> Iterator[Chunk]:
         if self._handed_out:
             raise InputError("step.chunks was already iterated; keep what you need from the first pass")
-        device = next(iter(self._run.parameters.values())).device
-        for piece in self._batch:
+        device = next(iter(self._context.parameters.values())).device
+        for piece in self._pieces:
             self._refuse_open_chunk()
             if piece.seed is not None:
                 seed_torch(piece.seed)
-            seeded = unit_seeds() if self._run.data.runs_code else nullcontext(lambda: None)
+            seeded = unit_seeds() if self._context.data.runs_code else nullcontext(lambda: None)
             # Rows may seed torch's generator; what the model draws is secret all the same.
             with unheard(), seeded as seed:
-                inputs, targets = (part.to(device) for part in self._run.data.fetch(piece.rows, each=seed))
+                inputs, targets = (part.to(device) for part in self._context.data.fetch(piece.rows, each=seed))
                 seed()
-                inputs, targets, self._units = views_of(self._run.data, inputs, targets, piece.units)
+                inputs, targets, self._units = views_of(self._context.data, inputs, targets, piece.units)
             self._handed_out += 1
             self._size = piece.size
             yield inputs, targets
@@ -142,28 +142,28 @@ class Batch:
                 "a chunk of the step was changed in place; add it as it came, and transform rows in the data set, the "
                 "model or Augmented, each by itself"
             )
-        self._run.check_values()  # weights may be changed after the step began and put back before it ends
-        self._run.probe.of(criterion)
+        self._context.check_values()  # weights may be changed after the step began and put back before it ends
+        self._context.probe.of(criterion)
         self._add(criterion, self._kept)
         self._open = self._kept = None
 
     def close(self) -> None:
         """Refuse a step in which a chunk was left out."""
         self._refuse_open_chunk()
-        if self._handed_out < len(self._batch):
+        if self._handed_out < len(self._pieces):
             raise InputError(_LEFT_OUT)
 
     def bound(self, largest_batch: int) -> tuple[int, float, float]:
         """The facts of the sum that are known beforehand: its size, its sensitivity and its grid."""
-        sensitivity = self._sum.sensitivity(self._run.engine, self._clip, largest_batch)
+        sensitivity = self._sum.sensitivity(self._context.engine, self._clip, largest_batch)
         return self._sum.size, sensitivity, self._clip.grid
 
     def total(self, largest_batch: int) -> ClippedSum:
         """The sum of the batch, with its sensitivity. It can be taken once; then nothing can be added."""
-        return self._sum.total(self._run.engine, self._clip, largest_batch)
+        return self._sum.total(self._context.engine, self._clip, largest_batch)
 
     def _add(self, criterion: Criterion, chunk: Chunk) -> None:
-        mode = mode_of(self._run.model, bits=self._run.engine.error is None)
+        mode = mode_of(self._context.model, bits=self._context.engine.error is None)
         if self.mode not in (None, mode):
             raise PrivacyViolation(
                 "the model was in another mode, had other hooks, another autocast or other threads in an earlier chunk "
@@ -171,8 +171,8 @@ class Batch:
             )
         self.mode = mode
         with unheard():
-            sums = self._run.engine.clipped_sum(self._run.model, criterion, *chunk, self._clip, self._units)
-        if self._run.filter is None or self._run.filter.admits(sums, self._clip):
+            sums = self._context.engine.clipped_sum(self._context.model, criterion, *chunk, self._clip, self._units)
+        if self._context.filter is None or self._context.filter.admits(sums, self._clip):
             self._sum.add(sums)
         self.added += self._size
 

@@ -23,7 +23,7 @@ class Charged:
     def __init__(
         self, ledger: Charges, run: str, attempt: int, control: Control, odometer: OdometerMonitor | None
     ) -> None:
-        self._ledger, self._run, self._attempt = ledger, run, attempt
+        self._ledger, self._run_name, self._attempt = ledger, run, attempt
         self._control, self._odometer = control, odometer
         self.position = ledger.charged_steps(run)
         self._receipts: deque[Receipt] = deque()
@@ -73,9 +73,9 @@ class Charged:
         """Charge the events of `next_events` that the odometer allows."""
         odometer = self._odometer
         if odometer is None:
-            return self._ledger.reserve(self._run, self._attempt, next_events)
+            return self._ledger.reserve(self._run_name, self._attempt, next_events)
         receipts = self._ledger.reserve(
-            self._run, self._attempt, lambda charged: odometer.fitting(next_events(charged))
+            self._run_name, self._attempt, lambda charged: odometer.fitting(next_events(charged))
         )
         odometer.charge(receipt.event for receipt in receipts if receipt.index == 0)
         return receipts

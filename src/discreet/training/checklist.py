@@ -21,7 +21,7 @@ from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import RoundedSampler
 from discreet.training.clip_state import Clipping
-from discreet.training.control.step_size_search import check_search
+from discreet.training.control.step_size_search import check_step_size_search
 from discreet.training.front_end import FrontEnd, front_end
 from discreet.training.guard import heard_once
 from discreet.training.preflight.data_check import check_public, try_every_row
@@ -123,7 +123,7 @@ def checked(
     check_beside(beside, plan, optimizer)
     check_counted(public.canaries, plan)
     check_plan(plan, *copied(model, criterion), parts, public.validation is not None)
-    check_search(plan, optimizer, model, criterion, data, classes, preflight.engine)
+    check_step_size_search(plan, optimizer, model, criterion, data, classes, preflight.engine)
     check_optimizer(optimizer, plan, scheduler)
     preflight = with_noise(preflight, plan, model, clipping, noise)
 

@@ -18,7 +18,7 @@ from discreet.training.batch import Batch
 from discreet.training.charged import Charged
 from discreet.training.control.controller import Metrics, Progress, control_of
 from discreet.training.control.odometer_monitor import OdometerMonitor
-from discreet.training.control.step_size_search import Search
+from discreet.training.control.step_size_search import StepSizeSearch
 from discreet.training.guard import has_finite_weights, model_randomness, unheard
 from discreet.training.private_metrics.counts import planned_count
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
@@ -45,11 +45,12 @@ class Session:
         progress: Progress | None = None,
         metrics: Metrics = dict,
         released: Callable[[int], None] = lambda position: None,
-        search: Search | None = None,
+        search: StepSizeSearch | None = None,
     ) -> None:
         keep_freed_memory()
-        self._run, self.ledger, self.run = run, ledger, name
-        self._metrics, self._pristine, self._released, self._search = private_metrics, pristine, released, search
+        self._parts, self.ledger, self.run = run, ledger, name
+        self._private_metrics, self._pristine = private_metrics, pristine
+        self._released, self._search = released, search
         where = progress or Progress([])
         self.control = control_of(run.plan, where, spent=lambda: ledger.amounts(name), metrics=metrics, buy=self._buy)
         rule = run.plan.odometer
@@ -70,7 +71,7 @@ class Session:
     @property
     def finished(self) -> bool:
         """Whether every step of the plan is over, or the run ended early (`ended` says why)."""
-        return self.position >= self._run.plan.charges or self.ended is not None
+        return self.position >= self._parts.plan.charges or self.ended is not None
 
     @property
     def reading(self) -> ExPost | None:
@@ -100,22 +101,22 @@ class Session:
 
     def check(self) -> None:
         """`PrivacyViolation` if anything but a release has changed the model since the last one."""
-        self._run.guard.check()
+        self._parts.guard.check()
 
     def check_result(self, average: nn.Module | None = None) -> None:
         """The same before the result is taken, and `InputError` if the model has diverged, or the average that is
         published in its place."""
         self.check()
-        if not (self._run.guard.finite if average is None else has_finite_weights(average)):
+        if not (self._parts.guard.finite if average is None else has_finite_weights(average)):
             raise InputError(
-                f"the weights are NaN or infinite after {self.position} of {self._run.plan.charges} charged steps, so "
-                "there is no model to publish, and nothing to go on from; in a new run, lower the learning rate, or "
+                f"the weights are NaN or infinite after {self.position} of {self._parts.plan.charges} charged steps, "
+                "so there is no model to publish, and nothing to go on from; in a new run, lower the learning rate, or "
                 "begin from smaller weights. What was charged stays charged; no further step was charged"
             )
 
     def note(self) -> None:
         """Accept the model's present state as released, after an earlier release was restored."""
-        self._run.guard.note()
+        self._parts.guard.note()
 
     @contextmanager
     def step(self) -> Iterator[Batch]:
@@ -129,7 +130,7 @@ class Session:
         try:
             if self.between_blocks:
                 self._reserve()
-            with self._run.team.step():
+            with self._parts.team.step():
                 yield from self._step()
         finally:
             self._free.release()
@@ -138,12 +139,12 @@ class Session:
         self.check()
         receipt = self._charged.next()
         try:
-            with self._run.chain.unbroken(), private_step(self._run, receipt) as batch:
+            with self._parts.chain.unbroken(), private_step(self._parts, receipt) as batch:
                 yield batch
             self._follow(receipt)
         finally:
             self._charged.leave_what_followed()
-            self._run.guard.step_is_over()
+            self._parts.guard.step_is_over()
 
     def _follow(self, receipt: Receipt) -> None:
         """Tell the followers of the step, and make the releases that were charged with it."""
@@ -156,13 +157,13 @@ class Session:
 
     def _reserve(self) -> None:
         if self.ended is None:
-            team = self._run.team
+            team = self._parts.team
             team.together("the check before a charge", self.check_result)
-            team.compare(team.tried(self._run.probe.repeat), self._run.engine.error)
+            team.compare(team.tried(self._parts.probe.repeat), self._parts.engine.error)
         self._charged.reserve()
 
     def _diverged(self) -> bool:
-        return not all(self._run.team.ranks.all_facts("whether weights are finite", self._run.guard.finite))
+        return not all(self._parts.team.ranks.all_facts("whether weights are finite", self._parts.guard.finite))
 
     def _choose_step_size(self) -> None:
         """With a line search: choose the step size along the released gradient; it was charged with the step."""
@@ -170,8 +171,8 @@ class Session:
             return
         progress, receipt = self.control.progress, self._charged.next()
         assert progress is not None
-        with unheard(), model_randomness(self._run.stream, receipt.position):
-            chosen = self._search.choose(progress.phases, receipt, self._run.stream)
+        with unheard(), model_randomness(self._parts.stream, receipt.position):
+            chosen = self._search.choose(progress.phases, receipt, self._parts.stream)
         self.check()
         self._search.move(chosen)
         self.note()
@@ -186,13 +187,17 @@ class Session:
     def _take(self, receipt: Receipt, metric: Metric | None) -> float:
         """The metric, or the count of correct predictions, that `receipt` paid for."""
         self.check()
-        with unheard(), model_randomness(self._run.stream, receipt.position):
-            value = self._count(receipt) if metric is None else self._metrics.buy(metric, receipt, self._run.stream)
+        with unheard(), model_randomness(self._parts.stream, receipt.position):
+            value = (
+                self._count(receipt)
+                if metric is None
+                else self._private_metrics.buy(metric, receipt, self._parts.stream)
+            )
         self.check()
         return value
 
     def _count(self, receipt: Receipt) -> float:
-        run = self._run
+        run = self._parts
         assert isinstance(run.plan, AdaptivePlan)
         assert run.plan.counts is not None
         return planned_count(run.plan.counts, self._pristine, run.data, receipt, run.stream, run.noise)

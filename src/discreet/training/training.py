@@ -27,7 +27,7 @@ from discreet.randomness import Stream
 from discreet.training.callbacks.base import Callbacks, as_callbacks, telling
 from discreet.training.callbacks.progress_bar import progress_bar
 from discreet.training.checklist import checked, refuse_changed
-from discreet.training.control.step_size_search import search_of
+from discreet.training.control.step_size_search import step_size_search_of
 from discreet.training.drawing import Draws
 from discreet.training.former import with_former
 from discreet.training.guard import Guard
@@ -70,7 +70,7 @@ class Training:
     - `run`: the run's folder, or `RunOptions`: resuming, a shared ledger.
     - `engine`: "auto", the fastest of "bookkeeping", "ghost" and "vmap" that works; "exact", slower, whose sums need no
       assumption on rounding; "reference" for debugging; or `EngineOptions`. `preflight.line` says which, and how it and
-      the noise were checked; it is logged (logger "discreet", INFO) when a session is opened.
+      the noise were checked; it is logged (logger "discreet", DEBUG) when a session is opened.
     - `geometry`: the source of the scales of ellipsoid or box clipping (`clipping.geometry`). Public.
     - `scheduler`: stepped after every step. `averaging`: publish the average of iterates, not the last.
     - `shard`: several processes (torchrun) take the steps together and run the same program (docs/distributed.md).
@@ -159,12 +159,11 @@ class Training:
 
     def over(self, ledger: Charges, run: str, attempt: int, stream: Stream) -> Session:
         """A session whose charges are in `ledger`; `session` opens one with its own run."""
-        watch, asked, parameters = self.watch, (self.watch.asked, self.copy.criterion), private_parameters(self.model)
+        watch, asked = self.watch, (self.watch.queried_model, self.copy.criterion)
         chunk, noise, front, parts = self.preflight.chunk, self.noise, self._checked.front, self._checked.parts
-        searched = self.plan, self.model, self.criterion, self.optimizer
         training_mode(self.model)
         self.model.zero_grad(set_to_none=True)  # what a pass on public rows left before the run
-        model = front.behind(self.model)
+        model, parameters = front.behind(self.model), private_parameters(self.model)
         working = Run(
             plan=self.plan,
             model=model,
@@ -196,7 +195,9 @@ class Training:
             progress=self._state.progress,
             metrics=watch.validated,
             released=watch.released,
-            search=search_of(*searched, self.data, self.engine, chunk, self.copy),
+            search=step_size_search_of(
+                self.plan, self.model, self.criterion, self.optimizer, self.data, self.engine, chunk, self.copy
+            ),
         )
 
     def run(

@@ -24,7 +24,7 @@ from mixing_runs import CLIP, moves, training
 from torch import Tensor, nn
 
 from discreet.clipping import training_mode
-from discreet.clipping.separation.memory import Kept, Memory
+from discreet.clipping.separation.memory import Memory
 
 
 class Child(Slots):
@@ -140,14 +140,6 @@ def test_parameters_and_loggers_may_change() -> None:
     assert memory.is_kept(model, nn.CrossEntropyLoss())
     model.weight.seen = 1
     assert not memory.is_kept(model, nn.CrossEntropyLoss())
-
-
-def test_buffers_are_compared_by_value() -> None:
-    model = nn.BatchNorm1d(3)
-    kept = Kept(model, nn.CrossEntropyLoss())
-    assert kept.is_kept(model, nn.CrossEntropyLoss())
-    model.running_mean.data.add_(1)
-    assert not kept.is_kept(model, nn.CrossEntropyLoss())
 
 
 @pytest.mark.parametrize("name", KEEPS)

@@ -50,21 +50,6 @@ def propose(budget: Filter, spent: Sequence[float], event: Event) -> Decision:
     return _decision(budget, _spent(budget, spent), budget.cost(event))
 
 
-def give_back(budget: Filter, spent: Sequence[float], unused: Sequence[float]) -> Amounts:
-    """The sum spent after returning `unused`, a cost from `budget.cost` that was reserved but never released.
-
-    In Rényi DP, zCDP and mu^2 the proof adds up actual releases, so the cost returns exactly. In (epsilon, delta) a
-    part's pair also paid for the adaptive choice, so nothing returns. `InputError` if more returns than was spent.
-    """
-    before, back = _spent(budget, spent), costs.checked(unused, len(budget.limits))
-    if not budget.returns_unspent:
-        return before
-    rounded = tuple(map(costs.round_up, back, quanta(budget)))
-    if not all(amount <= total for amount, total in zip(rounded, before, strict=True)):
-        raise InputError(f"more is given back than was spent: {list(rounded)} of {list(before)}")
-    return tuple(total - amount for amount, total in zip(rounded, before, strict=True))
-
-
 def _decision(budget: Filter, before: Amounts, counted: Amounts) -> Decision:
     add = costs.add_up if isinstance(budget, BasicFilter) else operator.add  # sums of whole quanta are exact
     after = tuple(map(add, before, counted))

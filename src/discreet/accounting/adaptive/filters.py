@@ -67,7 +67,6 @@ class RdpOrderFilter:
     unit: Unit = Unit.EXAMPLE
 
     kind: ClassVar[str] = "rdp-order"
-    returns_unspent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         costs.check_orders((self.order,))
@@ -103,7 +102,6 @@ class RdpCurveFilter:
     unit: Unit = Unit.EXAMPLE
 
     kind: ClassVar[str] = "rdp-curve"
-    returns_unspent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", costs.check_orders(self.orders))
@@ -131,7 +129,6 @@ class ZcdpFilter:
     unit: Unit = Unit.EXAMPLE
 
     kind: ClassVar[str] = "zcdp"
-    returns_unspent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rho", checks.positive("rho", self.rho))
@@ -161,7 +158,6 @@ class GaussianFilter:
     unit: Unit = Unit.EXAMPLE
 
     kind: ClassVar[str] = "gdp"
-    returns_unspent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu_squared", checks.positive("mu_squared", self.mu_squared))
@@ -195,7 +191,6 @@ class BasicFilter:
     unit: Unit = Unit.EXAMPLE
 
     kind: ClassVar[str] = "basic"
-    returns_unspent: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))

@@ -29,7 +29,7 @@ from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream
 from discreet.training import EngineOptions, PublicBatches, PublicData, RunOptions, Training
 from discreet.training.preflight.engine_check import CHECKED, Preflight
-from discreet.training.preflight.model_check import TRIED
+from discreet.training.preflight.model_check import TRIED_MODELS
 
 Pipeline = Callable[[MadeUp], object]
 """What a user's own code makes of raw rows, for `Training`."""
@@ -142,7 +142,7 @@ class Subject:
         beside = None if plan.sampling.strategy != (1,) else self.beside
         data, units = self._data(rows, watch=watch)
         with tempfile.TemporaryDirectory(dir=memory()) as folder:
-            with CHECKED.in_(self.checked), TRIED.in_(self.tried):
+            with CHECKED.in_(self.checked), TRIED_MODELS.in_(self.tried):
                 made = Training(
                     plan,
                     model,

@@ -19,14 +19,13 @@ from discreet.clipping.separation.copies import Twin, Twins, copied
 from discreet.clipping.separation.examine import Mixes, Run, examined, proved, recorded
 from discreet.clipping.separation.function import Function
 from discreet.clipping.separation.known_results import KnownResults, Remembered
-from discreet.clipping.separation.memory import Kept, Memory
+from discreet.clipping.separation.memory import Memory
 from discreet.clipping.separation.recording import recorder
 from discreet.clipping.separation.watched import Apart, Proofs, Together
 
 __all__ = [
     "Apart",
     "Function",
-    "Kept",
     "KnownResults",
     "Memory",
     "Mixes",

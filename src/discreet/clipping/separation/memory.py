@@ -79,17 +79,6 @@ class Memory:
         return len(found) == len(before) and all(map(same, before, found))
 
 
-class Kept:
-    """The buffers of a model and the memory of a loss, as they are now, with all numbers, as `.data` is not counted."""
-
-    def __init__(self, model: nn.Module, criterion: object) -> None:
-        self._memory = Memory(None, dict(model.named_buffers()), criterion)
-
-    def is_kept(self, model: nn.Module, criterion: object) -> bool:
-        """Whether model and loss still hold the same numbers."""
-        return self._memory.is_kept(None, dict(model.named_buffers()), criterion)
-
-
 def same_values(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors are equal bit by bit, so that NaN equals NaN."""
     return alike(one, other) and _equal(bits(one), bits(other))

@@ -12,8 +12,6 @@ from discreet.core.errors import InputError
 from discreet.core.events import KINDS, Event
 from discreet.core.trials import trials_from_json, trials_to_json
 
-_DECODERS = KINDS  # as tests know it
-
 
 class Field(NamedTuple):
     """A field of an event: its name in JSON, its name in the class, and its annotation in the class."""

@@ -37,8 +37,8 @@ class Said:
     about: About
 
     def options(self) -> dict[str, object]:
-        """Options by their names, as plain values; None where nothing was said. Settings without those that were left
-        out are `given_settings`."""
+        """Options by their names, as plain values; None where nothing was said. `given` leaves out
+        settings that were not said."""
 
         def absolute(path: Path | None) -> str | None:
             return None if path is None else str(real(path))

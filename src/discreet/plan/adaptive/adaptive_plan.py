@@ -30,7 +30,7 @@ from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.plan_facts import named_facts
 from discreet.plan.pre_queries import Before, as_before, check_before
-from discreet.plan.pricing import covers, refuse_unproved, reserve_for
+from discreet.plan.pricing import covers, refuse_unproved, set_aside
 from discreet.plan.pydantic_base import check_names, validate
 from discreet.plan.run_plan import RunPlan
 from discreet.plan.sampling import Count, Draw
@@ -149,7 +149,7 @@ class AdaptivePlan(RunPlan):
         near, held = parse(Adjacency, "adjacency", adjacency), as_holdout(holdout)
         population = population if held is None else held.training_units(population)
         kind = filter_kind or usual_filter(sampling, policy)
-        reserve = reserve_for(checks.open_unit("delta", delta), sampling.OVERFLOWS)
+        reserve = set_aside(checks.open_unit("delta", delta), sampling.OVERFLOWS)
         start = _event(sampling, population, Controls(noise_multiplier, sampling.expected_batch(population)))
         most = checks.count("most_steps", most_steps)
         refuse_unproved(delta, sampling.OVERFLOWS, most, checks.positive("epsilon", epsilon))
@@ -231,12 +231,12 @@ class AdaptivePlan(RunPlan):
     def guarantee(self, delta: float | None = None) -> Guarantee:
         """The guarantee of the run, whatever is chosen as it goes and whenever it ends.
 
-        It is the guarantee of the filter with its limits loosened (`LOOSENED`). A part of delta is set aside for
+        It is the guarantee of the filter with its limits enlarged by `CONFIRMABLE`. A part of delta is set aside for
         batches that are too large for the float slack of fast engines (see `Plan.guarantee`): any path has at most
         `most_steps` of them.
         """
         delta = self.delta if delta is None else checks.open_unit("delta", delta)
-        reserve = reserve_for(delta, self.sampling.OVERFLOWS)
+        reserve = set_aside(delta, self.sampling.OVERFLOWS)
         found = loosened(self.filter).guarantee(delta - reserve)
         fits = not reserve > 0 or covers(reserve, self.most_steps, found.epsilon)
         return replace(found, epsilon=found.epsilon if fits else math.inf, delta=delta)

@@ -13,10 +13,7 @@ from discreet.accounting.adaptive.filters import GaussianFilter, RdpCurveFilter,
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import Event
-
-LOOSENED = 1 + 5e-4
-"""A run claims what its filter would prove with limits this much larger, so that another accountant, which rounds
-differently, can confirm that the charges fit."""
+from discreet.core.rounding import CONFIRMABLE
 
 FILTER_KINDS = (RdpCurveFilter.kind, RdpOrderFilter.kind, ZcdpFilter.kind, GaussianFilter.kind)
 
@@ -40,19 +37,19 @@ RunFilter = Annotated[
 
 
 def loosened(budget: StepFilter) -> StepFilter:
-    """The filter with limits larger by `LOOSENED`."""
+    """The filter with limits larger by `CONFIRMABLE`."""
     if isinstance(budget, RdpOrderFilter):
-        return replace(budget, limit=budget.limit * LOOSENED)
+        return replace(budget, limit=budget.limit * CONFIRMABLE)
     if isinstance(budget, RdpCurveFilter):
-        return replace(budget, limits=tuple(limit * LOOSENED for limit in budget.limits))
+        return replace(budget, limits=tuple(limit * CONFIRMABLE for limit in budget.limits))
     if isinstance(budget, ZcdpFilter):
-        return replace(budget, rho=budget.rho * LOOSENED)
-    return replace(budget, mu_squared=budget.mu_squared * LOOSENED)
+        return replace(budget, rho=budget.rho * CONFIRMABLE)
+    return replace(budget, mu_squared=budget.mu_squared * CONFIRMABLE)
 
 
 def for_budget(kind: str, course: Event, epsilon: float, delta: float, adjacency: Adjacency) -> StepFilter:
     """The filter of this kind that lasts longest on the expected events `course`, within (epsilon, delta)."""
-    within = epsilon / LOOSENED
+    within = epsilon / CONFIRMABLE
     for _ in range(40):
         made = _chosen(kind, course, within, delta, adjacency)
         if loosened(made).guarantee().epsilon <= epsilon:

@@ -35,7 +35,7 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import BoundedRange, Event
 from discreet.plan.fixed import FixedPlan, P
-from discreet.plan.pricing import reserve_for
+from discreet.plan.pricing import set_aside
 from discreet.plan.tuning.candidates import Candidates, grid_of
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -132,7 +132,7 @@ class PartsSearch(Candidates):
     def over(self, plan: P) -> P:
         """The plan of the search over runs of `plan`, with the sharpest choice that costs no more than a run."""
         alone = plan.model_copy(update={"search": None})
-        delta = plan.delta - reserve_for(plan.delta, plan.sampling.OVERFLOWS)
+        delta = plan.delta - set_aside(plan.delta, plan.sampling.OVERFLOWS)
         cost = alone.first_guarantee(alone.charges, delta, Method.PLD).epsilon
         if not math.isfinite(cost):
             raise InputError("a run of the search has no finite epsilon; use more noise")

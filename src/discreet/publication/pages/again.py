@@ -6,12 +6,12 @@ The claim does not rest on them, and the verifier does not import the code that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from discreet.certificate.model_spec import ModelSpec
 from discreet.verification.checks.uncovered import Pages
+from discreet.verification.standalone import verifier_file
 from discreet.verification.verdict import Verification
 from discreet.verification.verify import verify as verified
 
@@ -53,7 +53,7 @@ def _rendered(page: Callable[[], str]) -> bytes:
 
 
 def _reviewer(_facts: dict[str, Any], _spec: ModelSpec) -> bytes:
-    return resources.files("discreet.verification.standalone").joinpath("verify.py").read_bytes()
+    return verifier_file()
 
 
 PAGES: Pages = {

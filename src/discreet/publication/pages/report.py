@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 from functools import cache
 from hashlib import sha256
-from importlib import resources
 from itertools import groupby
 from typing import Any
 
@@ -54,6 +53,7 @@ from discreet.publication.pages.reporting import answers, tier
 from discreet.publication.pages.sampling_words import how_drawn, who_took_part
 from discreet.publication.pages.unit_words import ROW, Words, words_for
 from discreet.verification.checks.tuning import described, one_run
+from discreet.verification.standalone import verifier_file
 
 FALSE_POSITIVES = (0.001, 0.01, 0.1)
 """Where the report states the best true-positive rate of an attack."""
@@ -133,7 +133,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
 @cache
 def _verifier() -> str:
     """SHA-256 of the single-file verifier in the folder."""
-    return sha256(resources.files("discreet.verification.standalone").joinpath("verify.py").read_bytes()).hexdigest()
+    return sha256(verifier_file()).hexdigest()
 
 
 def attack_risk(claim: dict[str, Any], plan: Plan | AdaptivePlan) -> SideBySide:

@@ -103,7 +103,7 @@ def objectives(
     return totals.numpy()
 
 
-class Search:
+class StepSizeSearch:
     """Chooses how far the model moves along a noisy gradient, paid for by receipts, and moves it.
 
     `asked`: model and loss that have seen no private row and share the model's parameters; copies of them see the rows.
@@ -153,7 +153,7 @@ class Search:
         return Candidates(self._asked.follow(), {name: directions[one] for name, one in named.items()}, sizes)
 
 
-def search_of(
+def step_size_search_of(
     plan: Plan | AdaptivePlan,
     model: nn.Module,
     criterion: Criterion,
@@ -162,14 +162,14 @@ def search_of(
     engine: Engine,
     chunk: int,
     asked: PublicCopy,
-) -> Search | None:
+) -> StepSizeSearch | None:
     """The line search of a run of AGD; None for other plans."""
     if plan.line_search is None or not isinstance(optimizer, AGD):
         return None
-    return Search(plan, model, criterion, optimizer, data, engine, chunk, asked)
+    return StepSizeSearch(plan, model, criterion, optimizer, data, engine, chunk, asked)
 
 
-def check_search(
+def check_step_size_search(
     plan: Plan | AdaptivePlan,
     optimizer: torch.optim.Optimizer,
     model: nn.Module,

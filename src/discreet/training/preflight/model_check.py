@@ -37,10 +37,10 @@ from discreet.training.preflight.random_rows import random_rows
 
 _ORDER = "the order is Training(plan, model, criterion, optimizer, data)"
 
-_TRIED = 4
+_ROWS = 4
 """Number of random examples that are tested for influence on each other."""
 
-TRIED: Remembered[Findings] = Remembered("tried models")
+TRIED_MODELS: Remembered[Findings] = Remembered("tried models")
 """Results of trying models on random rows, used again within one audit."""
 
 
@@ -103,7 +103,7 @@ def admit_evaluated(model: nn.Module, inputs: Tensor) -> None:
     """
     try:
         with evaluation_mode(model):
-            findings = try_out(model, inputs[:_TRIED], _others(inputs))
+            findings = try_out(model, inputs[:_ROWS], _others(inputs))
     except OTHER_ROWS:
         return
     except CANNOT_TAKE as error:
@@ -140,7 +140,7 @@ class _Transformed(nn.Module):
 
 
 def _admit_transform(data: PrivateData, inputs: Tensor) -> None:
-    found = _tried(_Transformed(data), inputs[: 2 * _TRIED])
+    found = _tried(_Transformed(data), inputs[: 2 * _ROWS])
     if found.mixing:
         raise UnsupportedModel(
             "the transform of the augmented data lets examples influence each other; change each row by itself"
@@ -154,19 +154,19 @@ def _admit_transform(data: PrivateData, inputs: Tensor) -> None:
 
 def tried(model: nn.Module, inputs: Tensor) -> Findings:
     """How random rows influence each other in training mode. `inputs`: at least twice as many rows as are tried."""
-    rows = inputs[: 2 * _TRIED].clone()
-    return TRIED.of(partial(_tried, model, rows), model, rows)
+    rows = inputs[: 2 * _ROWS].clone()
+    return TRIED_MODELS.of(partial(_tried, model, rows), model, rows)
 
 
 def _tried(model: nn.Module, rows: Tensor) -> Findings:
     with modes_kept(model):
         training_mode(model)
-        return try_out(model, rows[:_TRIED], _others(rows))
+        return try_out(model, rows[:_ROWS], _others(rows))
 
 
 def _others(inputs: Tensor) -> Tensor:
     """Other rows, with numbers of both signs."""
-    others = inputs[_TRIED : 2 * _TRIED]
+    others = inputs[_ROWS : 2 * _ROWS]
     if is_whole(inputs):
         return others
     return torch.randn(others.shape, generator=torch.Generator().manual_seed(1)).to(inputs)
@@ -183,7 +183,7 @@ def refuse_mixing_inside(model: nn.Module, inputs: Tensor) -> None:
 
 def refuse_mixing_backward(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> None:
     """For an engine that runs batches as batches: refuse a model or loss whose backward pass mixes examples."""
-    batch, rest = (inputs[:_TRIED], targets[:_TRIED]), (_others(inputs), targets[_TRIED : 2 * _TRIED])
+    batch, rest = (inputs[:_ROWS], targets[:_ROWS]), (_others(inputs), targets[_ROWS : 2 * _ROWS])
     with modes_kept(model):
         training_mode(model)
         found = mixing_backward(model, criterion, batch, rest)

@@ -79,8 +79,8 @@ def engine_for(plan: Plan | AdaptivePlan, engine: EngineOptions) -> EngineOption
 def check_optimizer(
     optimizer: torch.optim.Optimizer, plan: Plan | AdaptivePlan, scheduler: LRScheduler | None = None
 ) -> None:
-    """Let an optimizer that depends on the noise check that of a fixed plan (an adaptive plan's it sees step by step).
-    Refuse a scheduler that needs a loss, or that has fewer steps than the plan."""
+    """Refuse a scheduler that needs a loss or has fewer steps than the plan, and an optimizer that was made for other
+    noise than the plan's. (That of an adaptive plan it sees step by step.)"""
     if isinstance(scheduler, ReduceLROnPlateau):
         raise InputError(
             "ReduceLROnPlateau asks for a loss at every step, and that of private rows is not paid for; take a "

@@ -30,7 +30,7 @@ class Watch:
     first of them.
 
     `published` is the model that is evaluated and published: the copy of the trained model, or the average of released
-    models. No private row runs through it: private metrics use copies of it, `asked`.
+    models. No private row runs through it: private metrics use copies of `queried_model`, which is the same.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class Watch:
         whole: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._average = None if averaging is None else RunningAverage(copy.model, averaging)
-        self.asked = copy.model if self._average is None else self._average.model
+        self.queried_model = copy.model if self._average is None else self._average.model
         self._copy, self._front, self._team, self._whole = copy, front, team or Team(), whole
         self._test, self._validation = (front.of_public(copy.model, rows) for rows in public.tensors)
         self.evaluations: list[Evaluation] = []
         self.bought: list[Bought] = []
         self.best: dict[str, Any] | None = None
         self.early: EarlyStopping | None = None
-        self._asked = 0
+        self._last_step = 0
 
     @property
     def average(self) -> nn.Module | None:
@@ -137,7 +137,7 @@ class Watch:
     def due(self, steps: int, every: int) -> bool:
         """Whether a multiple of `every` was reached since the last call. The exact place may be that of a bought count,
         which is a step too in an adaptive plan."""
-        before, self._asked = self._asked or steps - 1, steps
+        before, self._last_step = self._last_step or steps - 1, steps
         return steps // every > before // every
 
     def look(self, position: int) -> None:

@@ -120,7 +120,7 @@ class ShardedRun:
         self._cut = OptimizerShards(self._optimizer, self._model, shards, team.ranks.rank)
         team.together("the state of the optimizer", self._load)
         lockstep = self._lockstep = team.lockstep = Lockstep(shards, team)
-        team.settings = self._settings
+        team.optimizer_digest = self._settings
         engine, plain, check = sharded_engine(checked.preflight, options, lockstep)
         once = InStep(options.engine(_ENGINES[0]).clipped_sum, lockstep)  # one pass
         first = ShardedProbe(once, engine, self._model, criterion, unit)

@@ -9,7 +9,7 @@ from discreet.core.errors import InputError
 from discreet.data import as_private, in_parts
 from discreet.plan import PartsSearch, Plan
 from discreet.training.preflight.plan_check import check_units, names_of
-from discreet.training.tuning.private_choice import Judge
+from discreet.training.tuning.private_choice import PrivateChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Seen:
     ids: object = None
 
 
-def seen_by(plan: Plan, data: object, units: object, ids: object) -> tuple[list[Seen], Judge | None]:
+def seen_by(plan: Plan, data: object, units: object, ids: object) -> tuple[list[Seen], PrivateChoice | None]:
     """The data of each candidate of the plan's search, and the part that the choice is made on, if there is one."""
     search = plan.search
     assert search is not None
@@ -38,5 +38,5 @@ def seen_by(plan: Plan, data: object, units: object, ids: object) -> tuple[list[
                 f"part {number} of {search.parts} has more units than the {most} that the declared population of a "
                 "part allows; declare one that is large enough, or take fewer candidates"
             )
-    judge = Judge(search, last, plan.unit)
-    return [Seen(part.data, part.names if users else None) for part in training], judge
+    choice = PrivateChoice(search, last, plan.unit)
+    return [Seen(part.data, part.names if users else None) for part in training], choice

@@ -31,7 +31,7 @@ UNITS = 2**30
 """The grid of the scores: the most that a unit may add to a score is cut into this many parts."""
 
 
-class Judge:
+class PrivateChoice:
     """Scores models by units that none of them was trained on, and chooses one of them."""
 
     def __init__(self, search: PartsSearch, last: Portion, unit: Unit) -> None:

@@ -104,8 +104,8 @@ class Tuning:
         if not self.guarantee.is_finite:
             raise InputError("the search has no finite epsilon; use more noise or fewer trials")
         self._build, self._early = build, early
-        self._seen, self._judge = seen_by(plan, data, units, ids)
-        if self._judge is not None:
+        self._seen, self._choice = seen_by(plan, data, units, ids)
+        if self._choice is not None:
             check_public(self._public.named, None, data)
         self._every = every_so_often(plan.steps, evaluate_every)
         self.folder = Path(self._where.folder or new_name())
@@ -162,16 +162,16 @@ class Tuning:
 
     def _chosen(self, search: PartsSearch, run: str, choices: Substream, stop: Stop) -> Trained:
         """The candidate chosen by the part of the data that none of them was trained on."""
-        assert self._judge is not None
+        assert self._choice is not None
         trials: list[Trained] = []
         scores: list[int | None] = []
         for index in range(len(self._candidates)):
             found, asked = self._trial(index, run, index + 1, stop)
             trials.append(found)
-            scores.append(self._judge.score(*asked) if has_finite_weights(found.model) else None)
+            scores.append(self._choice.score(*asked) if has_finite_weights(found.model) else None)
         if all(score is None for score in scores):
             return trials[0]  # refused by the caller
-        return trials[self._judge.choose(scores, choices)]
+        return trials[self._choice.choose(scores, choices)]
 
     def _charge(self, randomness: str) -> tuple[str, tuple[Entry, ...]]:
         """Charge the search as a whole: its name in the ledger, and the only entries that it will ever have."""
@@ -214,7 +214,7 @@ class Tuning:
         # Receipts of trials are all for attempt 0: their streams tell them apart, and what is kept tells none.
         session = training.over(SealedBooks(), run, 0, stream)
         training.take_steps(session, after_step, self._every, self._early)
-        return replace(training.trained(()), winner=settings), (training.watch.asked, training.copy.criterion)
+        return replace(training.trained(()), winner=settings), (training.watch.queried_model, training.copy.criterion)
 
     def _setup(self, settings: Mapping[str, Any]) -> Setup:
         """The objects of a trial; never those of an earlier trial, which may be the best so far."""
@@ -232,8 +232,8 @@ class Tuning:
             self._states.append({name: tensor.detach().clone() for name, tensor in setup.model.state_dict().items()})
             training = self._training(search, number, setup, None)
             training.watch.check(self._early, {metric.name for metric in self.plan.metrics})
-            if self._judge is not None:
-                self._judge.check(*copied(setup.model, setup.criterion))
+            if self._choice is not None:
+                self._choice.check(*copied(setup.model, setup.criterion))
             if number == 0:
                 self._setup(settings)  # refused now if it is the same again
                 training.preflight.report()

@@ -2,7 +2,7 @@
 trains.
 
 A unit's identifier decides its part: one candidate trains on it, or the choice looks at it. So a claim must cover one
-run and one choice, and no more (`recompute.ranges`).
+run and one choice, and no more (`recompute.bounded_range`).
 """
 
 from __future__ import annotations

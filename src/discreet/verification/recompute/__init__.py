@@ -5,8 +5,9 @@
 For a sceptical reviewer: this package imports the standard library, numpy, scipy.special, scipy.fft and the error
 classes, and shares no accounting code with the trainer. Covered: compositions and repetitions of Gaussian queries,
 unsampled under any adjacency, on Poisson batches, truncated or not, under add_remove and zero_out, on batches of fixed
-size under replace_one, in epochs of disjoint batches under zero_out and replace_one, and in randomly allocated steps;
-of sparse histograms, unsampled. Anything else is refused by name.
+size under replace_one, in epochs of disjoint batches under zero_out and replace_one, in randomly allocated steps, on
+parts that take turns (cyclic Poisson), and with budgets of single units; of sparse histograms, unsampled. Anything else
+is refused by name.
 
 Assumed of the machine: IEEE double arithmetic; exp, log, expm1 within a few roundings; `ndtr` and `erfcx` as stated
 where they are used; the Fourier transform within Higham's bound. A failure of any step gives the interval [0, inf].

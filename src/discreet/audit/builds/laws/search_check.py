@@ -220,9 +220,9 @@ def _parts(subject: Subject, search: PartsSearch, folder: Path) -> tuple[_Watche
 
 def _of_parts(pair: tuple[_Watched, _Watched]) -> list[Outcome]:
     tuning, fewer = pair
-    search, judge = tuning.plan.search, tuning._judge
+    search, choice = tuning.plan.search, tuning._choice
     assert isinstance(search, PartsSearch)
-    assert judge is not None
+    assert choice is not None
     changed = sum(one != other for one, other in zip(_contents(tuning), _contents(fewer), strict=True))
     tuning.again()
     late = 0 if _charged(tuning) else 1
@@ -230,7 +230,7 @@ def _of_parts(pair: tuple[_Watched, _Watched]) -> list[Outcome]:
     scores = [round(unit * 3 * i / search.choice.epsilon / search.parts) for i in range(search.parts - 1)]
     weights = np.exp(np.array(scores) * (search.choice.epsilon / unit))
     stream = SystemStream.start(new_run_key(), 0).substream(Purpose.NOISE, 0)
-    picked = Counter(judge.choose(scores, stream) for _ in range(_DRAWS))
+    picked = Counter(choice.choose(scores, stream) for _ in range(_DRAWS))
     laws = [
         (f"candidate {i + 1}, {picked[i]} of {_DRAWS} times", tails.binomial(picked[i], _DRAWS, float(weight)))
         for i, weight in enumerate(weights / weights.sum())
@@ -244,10 +244,10 @@ def _of_parts(pair: tuple[_Watched, _Watched]) -> list[Outcome]:
 
 def _contents(tuning: _Watched) -> list[Counter[bytes]]:
     """The rows of each part of the data, the last one among them."""
-    judge = tuning._judge
-    assert judge is not None
+    choice = tuning._choice
+    assert choice is not None
     parts = [as_private(one.data) for one in tuning._seen]
-    return [_rows(one) for one in [*parts, judge._data]]
+    return [_rows(one) for one in [*parts, choice._data]]
 
 
 def _rows(data: PrivateData) -> Counter[bytes]:
