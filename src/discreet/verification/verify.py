@@ -37,6 +37,7 @@ from discreet.core.rounding import places_up
 from discreet.verification.checks import (
     adaptive_run,
     fixed_plan,
+    ledger_record,
     odometer,
     pre_queries,
     private_metrics,
@@ -44,7 +45,7 @@ from discreet.verification.checks import (
     shown_canaries,
     tuning,
 )
-from discreet.verification.checks.plan_events import Runs, begins_with, merged, stated, steps_in
+from discreet.verification.checks.plan_events import stated, steps_in
 from discreet.verification.checks.released_tensors import check_released
 from discreet.verification.checks.sensitivity import check_clipping
 from discreet.verification.checks.uncovered import Pages, check_others, check_pages
@@ -208,50 +209,7 @@ def _clipping(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
 
 def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     """The blocks that were charged follow each other, and are the first steps of the plan."""
-    record = facts["ledger"]["entries"]
-    canonical = json.dumps(record, sort_keys=True, separators=(",", ":"))
-    if facts["ledger"]["digest"] != hashlib.sha256(canonical.encode()).hexdigest():
-        return False, "the digest is not that of the entries"
-    fault = _run_fault(facts, record)
-    if fault is not None:
-        return False, fault
-    if tuning.is_search(facts):
-        return tuning.check_charge(facts)
-    charged: Runs = []
-    position = 0
-    for entry in record:
-        if entry["kind"] == "reservation":
-            block = stated(entry["body"])
-            if entry["position"] != position or entry["steps"] != steps_in(block):
-                return False, f"the block at step {entry['position']} does not follow the {position} steps before it"
-            position += entry["steps"]
-            charged += block
-    events = stated(facts["events"])
-    if not begins_with(events, merged(charged)) or facts["charged_steps"] != position:
-        return False, "what was charged is not the beginning of the plan"
-    if position == 0:
-        return False, "no step was charged, so there is nothing to certify"
-    if adaptive_run.is_adaptive(facts):
-        return True, f"{position} steps charged, block by block under the filter of the run"
-    return True, f"{position} of {steps_in(events)} steps charged, in the order of the plan; the claim covers all"
-
-
-def _run_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | None:
-    """The fault of the run in the record, and of its attempts; None if there is none."""
-    opened = [entry for entry in record if entry["kind"] == "run"]
-    if len(opened) != 1 or record[0] != opened[0] or opened[0]["body"]["plan"] != facts["plan_fingerprint"]:
-        return "the ledger does not begin with one run of this plan"
-    if len({entry["run"] for entry in record}) != 1:
-        return "the ledger has entries of several runs"
-    if any(entry["steps"] != 0 for entry in record if entry["kind"] != "reservation"):
-        return "an entry of the ledger that charges nothing says that it has steps"
-    if any(opened[0]["body"][name] != facts["claim"][name] for name in ("epsilon", "delta", "adjacency", "unit")):
-        return "the ledger charged the run with another guarantee than the claim"
-    if adaptive_run.is_adaptive(facts):
-        fault = adaptive_run.check_filter(facts, opened[0])
-        if fault is not None:
-            return fault
-    return pre_queries.attempts_fault(facts, record)
+    return ledger_record.check(facts)
 
 
 def _epsilon(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:

@@ -29,8 +29,9 @@ from discreet.core.errors import InputError
 from discreet.verification.recompute import Bounds, Decision, epsilon_bounds
 from discreet.verification.recompute.events import positive
 
-_ROUNDS = 12
-_SECANTS = 8
+_ROUNDS = 20
+_CROSSING = 60
+"""The most steps that look for the crossing; the bracket is halved in every third, so they always meet it."""
 _PRECISION = 5e-5
 """Precision of a run's recomputed epsilons, relative to the claim."""
 _UP = 1 + 2.0**-40
@@ -87,23 +88,25 @@ def _negative_binomial(profile: Callable[[float], float], law: Law, run: float, 
     """(eta + 1) t for the least t found with delta_run(t) <= share(t) = (e^t - 1) gamma / (1 - gamma).
 
     Any t leads to one: with e = epsilon_run(share(t)), the larger of e and t has it, since share grows. They meet in
-    the least; the secant rule looks for that. At t = log(1 / gamma) the share is 1.
+    the least, which secants look for inside a bracket. At t = log(1 / gamma) the share is 1.
     """
     assert law.shape is not None
     odds, most = law.success / (1 - law.success) * (2 - _UP), -math.log(law.success) * _UP
-    best, t = most, min(run / 2, most / 2)
+    best, t, low, high = most, min(run / 2, most / 2), 0.0, most
     before: tuple[float, float] | None = None
-    for _ in range(_SECANTS):
+    for step in range(_CROSSING):
         share = math.expm1(t) * odds
         e = (0.0 if share >= 1 else profile(share)) if share > 0 else math.inf
         best = min(best, max(e, t))
         gap = e - t
-        if abs(gap) <= tolerance or not math.isfinite(gap):
+        if abs(gap) <= tolerance / max(1.0, 1 + law.shape):
             break
-        step = gap / 2
-        if before is not None and before[1] != gap:
-            step = -gap * (t - before[0]) / (gap - before[1])
-        before, t = (t, gap), min(max(t + step, t / 4), most)
+        low, high = (t, high) if gap > 0 else (low, t)
+        last, before = before, (t, gap)
+        secant = math.nan
+        if last is not None and step % 3 != 2 and math.isfinite(gap) and math.isfinite(last[1]) and last[1] != gap:
+            secant = t - gap * (t - last[0]) / (gap - last[1])
+        t = secant if low < secant < high else 0.5 * (low + high)
     return (1 + law.shape) * best
 
 
