@@ -287,7 +287,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        """A write transaction. Where a copy took the place of the ledger, what was read of it is forgotten."""
+        """A write transaction. Where a copy was written over the ledger, what was read of it is forgotten."""
         with self._store.transaction() as connection:
             before = self._committed
             again, self._last = store.ends(connection, -1 if before is None else before.number)

@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from discreet.core.disk import draft_folder, real, remove_drafts, sync_folder
 from discreet.core.errors import LedgerError
+from discreet.ledger.database_errors import explained
 
 PATIENCE_SECONDS = 120
 """The time that a writer waits for its turn before it gives up."""
@@ -108,6 +109,17 @@ def settle(engine: Engine) -> None:
 def too_short(path: str) -> bool:
     """Whether a file is too short for a database."""
     return Path(path).stat().st_size < _SHORTEST
+
+
+def identity(path: str) -> tuple[int, int] | None:
+    """The file that is at a path now, whatever names it has; None if there is none."""
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise explained(error, path) from error
+    return found.st_dev, found.st_ino
 
 
 def take_turn(connection: Connection) -> None:

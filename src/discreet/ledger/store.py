@@ -46,6 +46,7 @@ class Store:
     def __init__(self, where: str | Path, *, create: bool = True) -> None:
         self.where = str(where) if "://" in str(where) else str(Path(where).absolute())
         self._process = os.getpid()
+        self._file: tuple[int, int] | None = None
         self._engine = _engine(self.where)
         weakref.finalize(self, _let_go, self._engine, self._process).atexit = False
         self._postgres = self._engine.dialect.name == "postgresql"
@@ -74,7 +75,9 @@ class Store:
         if os.getpid() != self._process:
             raise LedgerError("the ledger was opened before this process was forked; open it again here")
         try:
+            self._check_in_place()  # SQLite would make a new file
             with self._engine.begin() as connection:
+                self._check_in_place()  # the turn was waited for
                 if self._postgres:
                     connection.exec_driver_sql(
                         f"SELECT set_config('lock_timeout', '{sqlite_file.PATIENCE_SECONDS}s', true),"
@@ -84,6 +87,14 @@ class Store:
         except (SQLAlchemyError, sqlite3.Error) as error:
             raise self._explained(error) from error
 
+    def _check_in_place(self) -> None:
+        """SQLite goes on with a file that lost its name, so that its charges are in no ledger."""
+        if self._file is not None and sqlite_file.identity(self.where) != self._file:
+            raise LedgerError(
+                f"the ledger {self.shown} was removed or replaced while it was open; restore the newest file and its "
+                "-wal, and start again; nothing more was charged"
+            )
+
     def _prepare(self, create: bool) -> None:
         if not create and not self._exists():
             raise LedgerError(
@@ -92,12 +103,15 @@ class Store:
         if not self._postgres:
             if create:
                 self._make_whole()
+            self._file = sqlite_file.identity(self.where)
             self._refuse_without_entries()
         with self._begin() as connection:
             if self._postgres:
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233910461)")  # one process creates at a time
             metadata.create_all(connection)
             self._add_indexes(connection)
+        if not self._postgres:
+            self._file = self._file or sqlite_file.identity(self.where)  # where SQLite made it in its place
 
     def _add_indexes(self, connection: Connection) -> None:
         """Ledgers of early versions lack some. Without the right to make them, all is found too, more slowly."""
