@@ -27,7 +27,8 @@ from discreet.distributed.lanes import Lanes
 from discreet.distributed.weight_shards import WeightShards
 from discreet.training import Training
 from discreet.training.run import checkpoint
-from discreet.training.run.checkpoint_files import Part, load_checkpoint
+from discreet.training.run.checkpoint_files import load_checkpoint
+from discreet.training.run.checkpoint_parts import Part
 
 
 def training(folder: Path, **changes: Any) -> Training:

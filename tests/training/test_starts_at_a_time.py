@@ -84,6 +84,50 @@ def test_of_two_starts_that_save_the_last_index_stands_with_its_parts(tmp_path: 
     assert found.parts[0].file in parts(first)
 
 
+@pytest.mark.parametrize("reading", [1, 2, 3])
+def test_a_resumption_reads_the_checkpoint_that_took_the_place_of_the_one_it_had_begun_to_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reading: int
+) -> None:
+    """`reading`: before which reading of parts the first start saves: that of the check before data, that of the
+    resumption, and that of the tensors."""
+    first = training(tmp_path)
+    with first.session() as session:
+        steps(first, session, 3)
+        first.save(session)
+        steps(first, session, 3)
+        opened, real = [], checkpoint_files.Index.open
+
+        def meanwhile(index: checkpoint_files.Index) -> Any:
+            opened.append(index.position)
+            if len(opened) == reading:
+                first.save(session)
+            return real(index)
+
+        monkeypatch.setattr(checkpoint_files.Index, "open", meanwhile)
+        with training(tmp_path, resume=True).session() as later:
+            assert later.position == 6
+        assert opened == [3] * reading + [6] * (4 - reading)
+
+
+def test_a_checkpoint_that_never_stands_still_is_not_said_to_be_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = training(tmp_path)
+    with first.session() as session:
+        steps(first, session, 3)
+        first.save(session)
+        real = checkpoint_files.Index.open
+
+        def meanwhile(index: checkpoint_files.Index) -> Any:
+            first.save(session)
+            return real(index)
+
+        monkeypatch.setattr(checkpoint_files.Index, "open", meanwhile)
+        with pytest.raises(InputError, match="another process goes on with the run") as raised:
+            load_checkpoint(first.folder.checkpoint)
+        assert "delete" not in str(raised.value)
+
+
 def test_parts_that_nobody_will_name_go_with_a_start_that_is_alone(tmp_path: Path) -> None:
     first = training(tmp_path)
     with first.session() as session:

@@ -306,7 +306,7 @@ class Training:
         bits = self.team.told("the float slack", lambda: self.engine.float_bits)
         self.engine = replace(self.engine, float_bits=bits)
         self._shared_out.check_folder(self.folder)
-        checkpoint = read_checkpoint(None if run is None else run.checkpoint, self.team.ranks, self._shared_out.kept)
+        checkpoint = read_checkpoint(run and run.checkpoint, self.team.ranks, self._shared_out.kept, run and run.check)
         if checkpoint is not None:
             load = self._shared_out.load_optimizer
             self.team.together("the state of the run", lambda: self._state.restore(checkpoint, load))

@@ -44,7 +44,8 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from discreet.core.errors import DiscreetError, InputError, PrivacyViolation
 from discreet.distributed.ranks import Ranks
-from discreet.training.run.checkpoint_files import Index, Part, part_name, write_index, write_part
+from discreet.training.run.checkpoint_files import Index, open_newest, part_name, write_index, write_part
+from discreet.training.run.checkpoint_parts import Part
 from discreet.training.run.state_json import NamedTensor, Shard, Way, decoded, encoded
 from discreet.training.run.trained import Bought, Evaluation
 
@@ -143,17 +144,26 @@ def save_checkpoint(path: Path, make: Callable[[], Checkpoint], ranks: Ranks, *,
     ranks.from_first("the index of a checkpoint", finish)
 
 
-def read_checkpoint(index: Index | None, ranks: Ranks, keep: Callable[[Way, Tensor], Tensor]) -> Checkpoint | None:
+def read_checkpoint(
+    index: Index | None,
+    ranks: Ranks,
+    keep: Callable[[Way, Tensor], Tensor],
+    check: Callable[[Index], None] | None = None,
+) -> Checkpoint | None:
     """The checkpoint of the `index` that the first process has, in all of them; None if it has none. `keep` says what a
-    process keeps of each tensor. A conversation of all processes."""
+    process keeps of each tensor. `check` refuses an index that does not belong to the run: another start may have put
+    a later one in its place meanwhile. A conversation of all processes."""
     with ExitStack() as stack:
         opened: list[Callable[[str], Tensor]] = []
 
         def begin() -> list[Any] | None:
             if index is None:
                 return None
-            opened.append(stack.enter_context(index.open()))
-            return [index.run, index.position, index.state]
+            newest, numbers = stack.enter_context(open_newest(index))
+            if check is not None:
+                check(newest)
+            opened.append(numbers)
+            return [newest.run, newest.position, newest.state]
 
         told = ranks.from_first("the checkpoint", begin)
         if told is None:

@@ -10,14 +10,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import mmap
-import os
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,7 +23,8 @@ from torch import Tensor
 
 from discreet.core.disk import create_durably, write_durably
 from discreet.core.errors import InputError
-from discreet.training.run.state_json import Shard, numbers_of
+from discreet.training.run.checkpoint_parts import ADVICE, Gone, Part, bytes_of, damaged, head_of, read_part
+from discreet.training.run.state_json import Shard
 
 _FORMAT = "discreet-checkpoint/2"
 _PARTS, _FORMER = "checkpoint-*.safetensors", "checkpoint.pt"
@@ -35,46 +33,11 @@ _INDEXED = "indexed"
 """An empty file that is in the folder once an index was. Where it is, parts without an index tell that the index was
 lost; elsewhere they are of a first checkpoint that was not finished."""
 
+_TRIES = 20
+"""How often an index is read whose parts another start removes meanwhile, with a later index in its place."""
+
 _NAME = re.compile(r"checkpoint-\d+-[0-9a-f]+-\d+\.safetensors")
 """The names that `part_name` gives: an index that names another file is not ours."""
-
-_ADVICE = (
-    "restore it from a copy, or delete checkpoint.json and all checkpoint-*.safetensors beside it to go on from the "
-    "first model; what was charged stays charged"
-)
-
-_TYPES: Mapping[torch.dtype, str] = {
-    torch.bool: "BOOL",
-    torch.uint8: "U8",
-    torch.int8: "I8",
-    torch.int16: "I16",
-    torch.uint16: "U16",
-    torch.int32: "I32",
-    torch.uint32: "U32",
-    torch.int64: "I64",
-    torch.uint64: "U64",
-    torch.float8_e4m3fn: "F8_E4M3",
-    torch.float8_e5m2: "F8_E5M2",
-    torch.float16: "F16",
-    torch.bfloat16: "BF16",
-    torch.float32: "F32",
-    torch.float64: "F64",
-}
-"""Types of numbers, as safetensors calls them."""
-
-_OF_NAMES = {name: dtype for dtype, name in _TYPES.items()}
-
-_LENGTH = 8
-"""Bytes at the beginning of a part that say how long its head is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A file of tensors: its name, its size in bytes, its SHA-256."""
-
-    file: str
-    size: int
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +57,7 @@ class Index:
         They are read from the very bytes whose SHA-256 is compared first. `InputError` if a part is missing or another.
         """
         with ExitStack() as stack:
-            held = [stack.enter_context(_read_part(self.path.with_name(part.file), part)) for part in self.parts]
+            held = [stack.enter_context(read_part(self.path.with_name(part.file), part)) for part in self.parts]
 
             def numbers(name: str) -> Tensor:
                 found = [read() for tensors in held if (read := tensors.get(name)) is not None]
@@ -119,11 +82,11 @@ def write_part(path: Path, tensors: Mapping[str, Tensor | Shard]) -> Part:
 
     `InputError` for a type of numbers that the format has not.
     """
-    head, sizes = _head(tensors)
+    head, sizes = head_of(tensors)
     digest = hashlib.sha256()
 
     def write(file: IO[bytes]) -> None:
-        contents: Iterator[bytes | memoryview] = itertools.chain([head], (_bytes_of(tensors[name]) for name in sizes))
+        contents: Iterator[bytes | memoryview] = itertools.chain([head], (bytes_of(tensors[name]) for name in sizes))
         for content in contents:
             digest.update(content)
             file.write(content)
@@ -206,12 +169,34 @@ def load_checkpoint(path: Path) -> Index | None:
             ) from None
         return None
     except OSError as error:
-        raise _damaged(path, str(error.strerror)) from None
-    index = _read(path, written)
-    for part in index.parts:
-        with _read_part(path.with_name(part.file), part):
-            pass
-    return index
+        raise damaged(path, str(error.strerror)) from None
+    with open_newest(_read(path, written)) as (index, _):
+        return index
+
+
+@contextmanager
+def open_newest(index: Index) -> Iterator[tuple[Index, Callable[[str], Tensor]]]:
+    """An index and `Index.open` of it. Where a part is gone, and a later index has taken its place, it is that one:
+    another start goes on with the run, and has removed what it had replaced."""
+    with ExitStack() as stack:
+        for _ in range(_TRIES):
+            try:
+                numbers = stack.enter_context(index.open())
+            except Gone:
+                try:
+                    newest = _read(index.path, index.path.read_bytes())
+                except OSError:
+                    newest = index
+                if newest.parts == index.parts:
+                    raise
+                index = newest
+            else:
+                yield index, numbers
+                return
+        raise InputError(
+            f"{index.path} was replaced faster than it could be read: another process goes on with the run; end it, or "
+            "try again"
+        )
 
 
 def _read(path: Path, written: bytes) -> Index:
@@ -219,7 +204,7 @@ def _read(path: Path, written: bytes) -> Index:
         content = json.loads(written)
         digest = content.pop("sha256")
         if content["format"] != _FORMAT:
-            raise InputError(f"{path} is not a checkpoint of this version; {_ADVICE}")
+            raise InputError(f"{path} is not a checkpoint of this version; {ADVICE}")
         if digest != _digest(content):
             raise ValueError("its own SHA-256 is another one")
         parts = tuple(Part(**one) for one in content["parts"])
@@ -229,82 +214,8 @@ def _read(path: Path, written: bytes) -> Index:
     except InputError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(path, f"it was changed or cut ({error})") from None
-
-
-@contextmanager
-def _read_part(path: Path, part: Part) -> Iterator[Mapping[str, Callable[[], Tensor]]]:
-    """By name, a function that reads a tensor of a part, from the same mapping of the file that was hashed."""
-    with ExitStack() as stack:
-        try:
-            file = stack.enter_context(path.open("rb"))
-            if os.fstat(file.fileno()).st_size != part.size or part.size < _LENGTH:
-                raise _damaged(path, "it was changed, cut, or is of another checkpoint")
-            held = stack.enter_context(mmap.mmap(file.fileno(), part.size, access=mmap.ACCESS_READ))
-            if hashlib.sha256(held).hexdigest() != part.sha256:
-                raise _damaged(path, "it was changed, cut, or is of another checkpoint")
-            tensors = _tensors_of(held)
-        except FileNotFoundError:
-            raise _damaged(path, "there is no such file") from None
-        except InputError:
-            raise
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise _damaged(path, str(error)) from None
-        yield tensors
-
-
-def _tensors_of(held: mmap.mmap) -> dict[str, Callable[[], Tensor]]:
-    """A reader for each tensor of a file as `_head` describes them. `ValueError` or the like for a head unlike it."""
-    first = _LENGTH + int.from_bytes(held[:_LENGTH], "little")
-    if first > len(held):
-        raise ValueError("its head is longer than the file")
-    found: dict[str, Callable[[], Tensor]] = {}
-    for name, facts in json.loads(held[_LENGTH:first]).items():
-        dtype, (start, stop) = _OF_NAMES[facts["dtype"]], facts["data_offsets"]
-        if not (type(start) is type(stop) is int and 0 <= start <= stop <= len(held) - first):
-            raise ValueError(f"the place of {name} is not in the file")
-        if (stop - start) % dtype.itemsize:
-            raise ValueError(f"{name} is no whole count of numbers")
-        found[name] = partial(_numbers_at, held, first + start, first + stop, dtype)
-    return found
-
-
-def _numbers_at(held: mmap.mmap, start: int, stop: int, dtype: torch.dtype) -> Tensor:
-    if start == stop:
-        return torch.empty(0, dtype=dtype)
-    with memoryview(held) as whole, whole[start:stop] as own:
-        return torch.frombuffer(bytearray(own), dtype=torch.uint8).view(dtype)
-
-
-def _damaged(path: Path, reason: str) -> InputError:
-    return InputError(f"cannot read {path} of the checkpoint: {reason:.200}; {_ADVICE}")
+        raise damaged(path, f"it was changed or cut ({error})") from None
 
 
 def _digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _head(tensors: Mapping[str, Tensor | Shard]) -> tuple[bytes, dict[str, int]]:
-    """The beginning of a file of tensors, and their sizes in bytes in its order: wide numbers first, so that all lie at
-    multiples of their width."""
-    facts, sizes, end = {}, {}, 0
-    owned = {name: one.own if isinstance(one, Shard) else one for name, one in tensors.items()}
-    for name in sorted(owned, key=lambda name: -_kept(owned[name])[0].itemsize):
-        dtype, count = _kept(owned[name])
-        if dtype not in _TYPES:
-            raise InputError(f"{name} has numbers of type {dtype}, which a checkpoint cannot keep")
-        sizes[name] = count * dtype.itemsize
-        facts[name] = {"dtype": _TYPES[dtype], "shape": [count], "data_offsets": [end, end + sizes[name]]}
-        end += sizes[name]
-    head = json.dumps(facts, separators=(",", ":")).encode()
-    head += b" " * (-len(head) % 8)
-    return len(head).to_bytes(_LENGTH, "little") + head, sizes
-
-
-def _kept(value: Tensor) -> tuple[torch.dtype, int]:
-    """The type of the numbers that are kept of a tensor, and how many they are."""
-    return (value.dtype.to_real(), 2 * value.numel()) if value.is_complex() else (value.dtype, value.numel())
-
-
-def _bytes_of(value: Tensor | Shard) -> memoryview:
-    return numbers_of(value).view(torch.uint8).numpy().data

@@ -32,6 +32,15 @@ class Opened:
     ledger: Ledger
     checkpoint: Index | None = None
 
+    def check(self, index: Index) -> None:
+        """`LedgerError` for a checkpoint of another run, or of more steps than the ledger has charged."""
+        charged = self.ledger.charged_steps(self.run)
+        if index.run != self.run or index.position > charged:
+            raise LedgerError(
+                f"the checkpoint has {index.position} steps but the ledger {self.ledger.shown} charged {charged} for "
+                "the run: the ledger is an older copy; restore the newest one, nothing was released"
+            )
+
 
 @contextmanager
 def started(folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions) -> Iterator[Opened]:
@@ -95,15 +104,12 @@ def resumed(folder: RunFolder) -> Iterator[Opened]:
             folder.remove_drafts()
         ledger.verify()
         checkpoint = load_checkpoint(folder.checkpoint)
-        charged = ledger.charged_steps(run)
-        if checkpoint is not None and (checkpoint.run != run or checkpoint.position > charged):
-            raise LedgerError(
-                f"the checkpoint has {checkpoint.position} steps but the ledger {ledger.shown} charged {charged} for "
-                "the run: the ledger is an older copy; restore the newest one, nothing was released"
-            )
+        found = Opened(key, run, ledger, checkpoint)
+        if checkpoint is not None:
+            found.check(checkpoint)
         if alone:  # else another process may be about to name them in its index
             remove_other_parts(folder.path, () if checkpoint is None else checkpoint.parts)
-        yield Opened(key, run, ledger, checkpoint)
+        yield found
 
 
 def record_of(where: str, run: str, position: int) -> tuple[Entry, ...]:
