@@ -32,6 +32,7 @@ from discreet.training.drawing import Draws
 from discreet.training.former import with_former
 from discreet.training.guard import Guard
 from discreet.training.individual_filter import filter_of
+from discreet.training.ingredients import Ingredients
 from discreet.training.preflight.engine_check import Preflight
 from discreet.training.preflight.engine_options import AUTO, EngineOptions, as_begun
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
@@ -44,7 +45,6 @@ from discreet.training.run.agreement import agreed
 from discreet.training.run.attempt import begun, opened, record_for_all
 from discreet.training.run.charges import Charges
 from discreet.training.run.checkpoint import read_checkpoint, save_checkpoint
-from discreet.training.run.ingredients import Ingredients
 from discreet.training.run.opening import Opened, with_slack_of
 from discreet.training.run.run_folder import RunFolder, new_name
 from discreet.training.run.run_options import RunOptions
