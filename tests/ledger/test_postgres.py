@@ -155,6 +155,23 @@ def test_a_server_that_crashes_keeps_what_was_charged(postgres_server: PostgresS
     ledger.close()
 
 
+def test_a_connection_that_the_server_closed_between_two_uses_is_made_anew(
+    postgres_server: PostgresServer, address: str
+) -> None:
+    run, count = filled(address)
+    ledger = Ledger(address)
+    behind_its_back(
+        address,
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+        " WHERE pid <> pg_backend_pid() AND datname = current_database()",
+    )
+    assert ledger.reserve(run, 0, three)[0].position == 9
+    postgres_server.stop()
+    postgres_server.start()
+    assert ledger.verify().entries == count + 1
+    ledger.close()
+
+
 def test_the_password_is_never_shown(address: str) -> None:
     secret = address.replace("postgres@", "postgres:hunter2@")
     ledger = Ledger(secret)

@@ -307,7 +307,8 @@ def _engine(where: str) -> Engine:
             return engine
         if where.startswith(("postgresql://", "postgresql+psycopg://")):
             url = where.replace("postgresql://", "postgresql+psycopg://", 1)
-            return create_engine(url, isolation_level="READ COMMITTED")  # sees what was committed during the wait
+            # Sees what was committed during the wait; a connection that the server closed meanwhile is made anew.
+            return create_engine(url, isolation_level="READ COMMITTED", pool_pre_ping=True)
     except ModuleNotFoundError as error:
         raise LedgerError(f"PostgreSQL needs {error.name}; install discreet[postgres]") from None
     except (ArgumentError, NoSuchModuleError, ValueError) as error:

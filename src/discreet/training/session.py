@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from threading import Lock
 
 from torch import nn
 
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, LedgerError
 from discreet.core.guarantee import ExPost
 from discreet.core.processes import keep_freed_memory
 from discreet.core.release import Receipt
@@ -56,6 +56,7 @@ class Session:
         rule = run.plan.odometer
         odometer = None if rule is None else OdometerMonitor(rule, ledger.spent(name))
         self._free = Lock()
+        self._unnoted: Receipt | None = None
         self._charged = Charged(ledger, name, attempt, self.control, odometer)
 
     @property
@@ -105,7 +106,8 @@ class Session:
 
     def check_result(self, average: nn.Module | None = None) -> None:
         """The same before the result is taken, and `InputError` if the model has diverged, or the average that is
-        published in its place."""
+        published in its place. `LedgerError` if the last release cannot be noted."""
+        self._note_what_is_left()
         self.check()
         if not (self._parts.guard.finite if average is None else has_finite_weights(average)):
             raise InputError(
@@ -153,7 +155,19 @@ class Session:
         while (due := self._charged.next_metric()) is not None:
             self._take(*due)
         if self.between_blocks:
-            self.ledger.commit(replace(receipt, position=self.position - 1))
+            self._note_release(replace(receipt, position=self.position - 1))
+
+    def _note_release(self, receipt: Receipt) -> None:
+        """Note in the ledger that all up to `receipt` was released. What fails is tried again before the next charge
+        and before the result, so that the block can be saved first: its charge stands without the note."""
+        self._unnoted = receipt
+        with suppress(LedgerError):
+            self._note_what_is_left()
+
+    def _note_what_is_left(self) -> None:
+        if self._unnoted is not None:
+            self.ledger.commit(self._unnoted)
+            self._unnoted = None
 
     def _reserve(self) -> None:
         if self.ended is None:
@@ -179,9 +193,9 @@ class Session:
         progress.step_size = chosen
 
     def _buy(self, receipt: Receipt, metric: Metric | None) -> float:
-        """The value that an adaptive run bought with a receipt; the purchase is committed in the ledger."""
+        """The value that an adaptive run bought with a receipt; the purchase is noted in the ledger."""
         value = self._take(self._charged.take(receipt), metric)
-        self.ledger.commit(receipt)
+        self._note_release(receipt)
         return value
 
     def _take(self, receipt: Receipt, metric: Metric | None) -> float:
