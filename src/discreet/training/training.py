@@ -32,9 +32,9 @@ from discreet.training.drawing import Draws
 from discreet.training.former import with_former
 from discreet.training.guard import Guard
 from discreet.training.individual_filter import filter_of
-from discreet.training.ingredients import Ingredients
 from discreet.training.preflight.engine_check import Preflight
 from discreet.training.preflight.engine_options import AUTO, EngineOptions, as_begun
+from discreet.training.preflight.ingredients import Ingredients
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.public.extra_rows import PublicBatches
