@@ -303,10 +303,10 @@ class Training:
 
     def _follow(self, run: Opened | None) -> None:
         """Go on, in every process, from the state of the run that the first has opened."""
-        bits = self.team.told("the float slack", lambda: self.engine.float_bits)
-        self.engine = replace(self.engine, float_bits=bits)
+        self.engine = replace(self.engine, float_bits=self.team.told("the float slack", lambda: self.engine.float_bits))
         self._shared_out.check_folder(self.folder)
-        checkpoint = read_checkpoint(run and run.checkpoint, self.team.ranks, self._shared_out.kept, run and run.check)
+        index, check = (None, None) if run is None else (run.checkpoint, run.check)
+        checkpoint = read_checkpoint(index, self.team.ranks, self._shared_out.kept, check)
         if checkpoint is not None:
             load = self._shared_out.load_optimizer
             self.team.together("the state of the run", lambda: self._state.restore(checkpoint, load))
