@@ -59,6 +59,7 @@ def user_everywhere(folder: Path) -> None:
 def last_block_left_out(facts: Facts) -> None:
     """The last block and its release, with the count of charged steps: a shorter run, told consistently."""
     without_entry("reservation", -1)(facts)
+    without_entry("release", -1)(facts)
     facts["charged_steps"] = 6
 
 
@@ -250,6 +251,15 @@ FORGERIES: dict[str, tuple[str, Forge]] = {
     "steps charged NaN": ("ledger", edit(put("charged_steps", value=math.nan))),
     "edited plan.yaml": ("plan", edit_plan_yaml),
     "broken plan.yaml": ("plan", break_plan_yaml),
+    "attempt of another number, resealed": ("ledger", edit(entry("attempt", "attempt", 5), resealed)),
+    "block of no attempt, resealed": (
+        "ledger",
+        edit(entry("reservation", "attempt", 1, 1), resealed),
+    ),
+    "run that begins in the middle, resealed": ("ledger", edit(entry("run", "position", 3), resealed)),
+    "release beyond the charges, resealed": ("ledger", edit(entry("release", "position", 99), resealed)),
+    "release before an earlier one, resealed": ("ledger", edit(entry("release", "position", 0, -1), resealed)),
+    "head before the last entry": ("ledger", edit(put("ledger", "head", "number", value=0))),
     "another format": ("certificate", edit(put("format", value="discreet-certificate/3"))),
     "no claim": ("claim", edit(lambda facts: facts.pop("claim"))),
 }

@@ -76,6 +76,29 @@ def test_it_agrees_with_the_trainer(trials: Trials, events: dict[str, Any]) -> N
     assert found <= claim <= 1.01 * found
 
 
+@pytest.mark.parametrize(
+    ("trials", "noise"),
+    [
+        *(
+            (NegativeBinomialTrials(1.0, success), noise)
+            for success in (0.3, 0.7, 0.8, 0.97)
+            for noise in (0.8, 3.0, 15.0)
+        ),
+        *((NegativeBinomialTrials(0.0, success), noise) for success in (0.5, 0.7, 0.97) for noise in (1.0, 8.0)),
+        (NegativeBinomialTrials(5.0, 0.9), 3.0),
+        *((PoissonTrials(mean), noise) for mean in (1.25, 30.0) for noise in (2.0, 8.6)),
+    ],
+    ids=str,
+)
+def test_claims_of_searches_with_few_runs_and_much_noise_are_accepted(trials: Trials, noise: float) -> None:
+    """The claim of the trainer is found again, within what it leaves for that, however the search for it converges."""
+    steps = {"event": "repeat", "count": 50, "of": {"event": "poisson", "rate": 0.05, "of": GAUSSIAN}}
+    steps["of"]["of"] = GAUSSIAN | {"noise_multiplier": noise}
+    claim = guarantee(Selection(from_json(steps), trials), 1e-5).epsilon * (1 + 5e-4)
+    assert decide_search(steps, trials_to_json(trials), 1e-5, "add_remove", claim).accepted
+    assert not decide_search(steps, trials_to_json(trials), 1e-5, "add_remove", 0.99 * claim).accepted
+
+
 def test_claims_are_accepted_down_to_the_bound_and_no_further() -> None:
     trials = trials_to_json(LAWS[0])
     bound = decide_search(GAUSSIAN, trials, 1e-5, "add_remove", 1.0).bounds.upper

@@ -75,9 +75,7 @@ def _order_fault(facts: dict[str, Any], record: list[Entry]) -> str | None:
         position += entry["steps"]
         if kind == "release":
             if not released <= place <= position:
-                return (
-                    f"a release after step {place!r} is before an earlier one, or beyond all {position} charges"
-                )
+                return f"a release after step {place!r} is before an earlier one, or beyond all {position} charges"
             released = place
     if any((entry["attempt"], entry["position"]) != (0, 0) for entry in record[:1]):
         return "the run begins at another place than the first"

@@ -487,10 +487,10 @@ def planned(plan: Facts) -> list[Events]:
     length = math.ceil(people / sampling["batch"]) if kind == "epoch" else length
     need(len(noise) % whole(length) == 0, "the steps are no multiple of an epoch or period")
     need(kind == "none" or kind in DRAWN, f"{str(kind)[:40]} sampling", "NOT COVERED")
-    need(kind in ("poisson", "cyclic_poisson", "individual", "none") or people == int(people), "no whole population")
+    need(kind not in ("fixed_size", "epoch") or people == int(people), "no whole population")
     known = sampling | {"population": int(people), "steps": length, "parts": length}
-    fixed = len(set(noise)) == 1 and all(metric["rows"] == "holdout" for metric in plan["metrics"])
-    fixed = fixed and plan["clipping"]["kind"] in ("flat", "automatic") and plan["odometer"] is None
+    fixed = plan["clipping"]["kind"] in ("flat", "automatic", "per_layer", "groups") and plan["odometer"] is None
+    fixed = fixed and len(set(noise)) == 1 and all(metric["rows"] == "holdout" for metric in plan["metrics"])
     weights = sampling.get("coefficients", [2, 1])
     need(len(weights) > 1 and weights[0] <= 2**16 and weights == sorted(weights, reverse=True), "no such coefficients")
     need(kind != "cyclic_poisson" or fixed, "correlated noise, or its clipping, changes, or rows are read again")
@@ -507,7 +507,9 @@ def planned(plan: Facts) -> list[Events]:
     for metric in plan["metrics"]:
         need((metric["kind"] == "loss") == (metric["bound"] is not None), "a loss has a bound, and nothing else has")
         need(metric["kind"] != "size" or metric["every"] is None is metric["rate"], "a size is bought once, of all")
+        others = [one["every"] or 1 for one in plan["metrics"] if one["rows"] == metric["rows"] and one != metric]
         times = 1 if metric["every"] is None else len(noise) // whole(metric["every"])
+        times = times if metric["kind"] != "size" else int(min(others, default=1) <= len(noise))  # with the first other
         (held if metric["rows"] == "holdout" else steps)[metric_event(metric)] += times
     need((plan["holdout"] is not None) == bool(held), "rows are held out exactly where a metric is on them")
     need(not held or kind not in ("fixed_size", "epoch"), "the number of rows is public, and a holdout makes it random")
@@ -669,8 +671,7 @@ def allocated(steps: int, mu: float, h: float, removed: bool) -> tuple[int, Arra
     With the row, the density of all releases is Y times that without it; Y is the mean of one ratio for each step.
     Given the past, a ratio is exp(s z - s^2 / 2) for some s <= mu, and the deltas are means of (Y - c)+ and (1 - c
     Y)+, convex in every ratio: they are largest, last step first, if all are independent with s = mu. So a mean of
-    two may be spread to a grid of exp(index width), its mean kept, and moved up if the row is removed, down if it
-    is added."""
+    two may be spread to a grid of exp(index width), its mean kept, and moved up for removal, down for addition."""
     span, known = 2 * mu * (REACH + mu / 2), dict[int, Mean]()
     known[1] = ratio_of_one(mu, h * 2 ** max(0, math.ceil(math.log2(span / h / 6000))), removed)
     def of(count: int) -> Mean:
@@ -724,7 +725,8 @@ def composed(losses: Losses, h: float, near: float, order: float, delta: float) 
     for _ in range(22):
         middle = (below + epsilon) / 2
         below, epsilon = (below, middle) if at(middle, error) <= delta else (middle, epsilon)
-    need(at(epsilon, error) - at(epsilon, 0.0) < delta / 200, "a plan for which rounding decides", "NOT COVERED")
+    off = at(epsilon, error) - at(epsilon, 0.0)
+    need(off < delta / 200 and epsilon > 1e-8, "a plan for which rounding decides", "NOT COVERED")
     return epsilon
 
 def epsilon_of(events: Events, delta: float, adjacency: str, tolerance: float) -> float:
@@ -749,15 +751,13 @@ def epsilon_of(events: Events, delta: float, adjacency: str, tolerance: float) -
     return max(both) + steps * 2.0**-50 * (8 + widest * (widest + REACH))
 
 def uncovered(facts: Facts, folder: Path) -> str:
-    """The files beside those that the certificate covers, in words."""
     covered = {"certificate.json", "model.safetensors", "signature.json", *facts["files"]}
     found = set(os.listdir(folder)) - covered - ({"released.safetensors"} if "released" in facts else set())
     named = ", ".join(ascii(name[:40]) for name in sorted(found)[:5]) + (", ..." if len(found) > 5 else "")
     said = "1 file here is" if len(found) == 1 else f"{len(found)} files here are"
     return f"{said} not covered by the certificate ({named})" if found else ""
 
-def check(folder: Path, key: str | None, strictly: bool = False) -> str:
-    """The promise in words; or a `Stop`."""
+def check(folder: Path, key: str | None, strictly: bool = False) -> str:  # the promise in words; or a Stop
     facts = strict(read(folder, "certificate.json"))
     check_fields(facts)
     check_files(facts, folder)
@@ -777,7 +777,7 @@ def check(folder: Path, key: str | None, strictly: bool = False) -> str:
     return f"""epsilon {most:.4f}, delta {claim["delta"]:g} and {claim["adjacency"]} follow from the events.
 In words: whoever thinks it equally likely that {whom} is in the data or not can be sure of either to at most {sure} %
 after all that he learns from this model, but for a chance of about {claim["delta"]:g}. {signed}{public}
-Not checked: what {", ".join(SEALED)} say but for canaries in the first; their hashes are right.{more}
+Not checked: any lower bound, and what {", ".join(SEALED)} say but for canaries in the first.{more}
 Nobody has checked that training released what the events say and nothing else from the data, nor what is assumed:
 """ + "\n".join(textwrap.fill(text, 100, initial_indent="- ", subsequent_indent="  ") for text in facts["assumptions"])
 

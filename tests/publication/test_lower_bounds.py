@@ -1,0 +1,89 @@
+"""Lower bounds that a certificate states are those that the verifier proves; and honest folders of rare plans."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from forging import claim, edit, facts_of, finds
+from problems import certified_run
+
+from discreet import Plan, publish, verify
+from discreet.plan import (
+    AllocationSampling,
+    CyclicPoissonSampling,
+    FixedSizeSampling,
+    Metric,
+    NoSampling,
+    PoissonSampling,
+    Sampling,
+)
+from discreet.plan.clip_rules.per_layer import PerLayerClipping
+from discreet.verification.standalone import verify as reviewer
+from discreet.verification.verdict import Verification
+
+HELD = [Metric(noise=9.0, every=4, rows="holdout")]
+ROUND = CyclicPoissonSampling(rate=0.9, coefficients=(64, 40, 33, 27))
+
+
+def plan(sampling: Sampling, **changes: object) -> Plan:
+    usual = {"population": 24, "steps": 8, "delta": 1e-5, "clip_norm": 1.0, "noise_multiplier": 4.0}
+    return Plan.make(sampling, **(usual | changes)).model_copy(update={"block": 3})
+
+
+SIZED = [Metric(noise=5.0, every=3), Metric(kind="size", noise=9.0)]
+
+
+def forged(made: Plan, folder: Path) -> Verification:
+    """The verdict on a published folder that is accepted, once its lower bound is told as just below epsilon."""
+    publish(certified_run(folder / "run", plan=made), folder / "out")
+    assert verify(folder / "out").accepted
+    assert "Not checked: any lower bound" in reviewer.check(folder / "out", None)
+    copy = shutil.copytree(folder / "out", folder / "forged")
+    edit(claim("lower", facts_of(copy)["claim"]["epsilon"] / 1.0015))(copy)
+    return verify(copy)
+
+
+def test_a_lower_bound_that_is_not_found_again_is_rejected(tmp_path: Path) -> None:
+    """Of batches of fixed size the two bounds are 1.4 % apart."""
+    found = forged(plan(FixedSizeSampling(batch=6), adjacency="replace_one"), tmp_path)
+    assert finds("epsilon", found)
+    assert "exceeds the recomputed one" in str(found)
+
+
+def test_a_lower_bound_that_no_two_neighbours_attain_is_not_called_proved(tmp_path: Path) -> None:
+    """A replaced row moves the steps and no size; certificates of older versions state such bounds."""
+    found = forged(plan(NoSampling(), adjacency="replace_one", metrics=SIZED), tmp_path)
+    detail = next(one.detail for one in found.checks if one.name == "epsilon")
+    assert detail.endswith("is not proved")
+    assert not [one for one in found.checks if one.name == "epsilon" and not one.passed]
+
+
+@pytest.mark.parametrize(
+    ("made", "verdict"),
+    [
+        (plan(AllocationSampling(period=4, chosen=1), holdout=0.3, metrics=HELD), "ACCEPTED"),
+        (plan(PoissonSampling(rate=0.5), metrics=[Metric(noise=5.0, every=20), SIZED[1]]), "ACCEPTED"),
+        (plan(ROUND, clip_norm=None, clipping=PerLayerClipping(norm=1.0)), "NOT COVERED"),
+    ],
+    ids=["allocation of a part of the rows", "a size for no metric", "rounds clipped by layer"],
+)
+def test_the_single_file_verifier_accuses_no_honest_folder(made: Plan, verdict: str, tmp_path: Path) -> None:
+    ids = None if made.holdout is None else range(24)
+    publish(certified_run(tmp_path / "run", plan=made, ids=ids), tmp_path / "out")
+    assert verify(tmp_path / "out").accepted
+    try:
+        reviewer.check(tmp_path / "out", None)
+        found = "ACCEPTED"
+    except reviewer.Stop as stop:
+        found = stop.args[0]
+    assert found == verdict
+
+
+def test_an_epsilon_that_rounding_hides_is_not_covered() -> None:
+    """Noise so large that delta alone pays for it: the true epsilon is 0, and what is computed 1e-10."""
+    gaussian = b'{"event":"gaussian","noise_multiplier":1000000.0,"query":"clipped_sum"}'
+    with pytest.raises(reviewer.Stop) as stopped:
+        reviewer.epsilon_of(reviewer.Events({gaussian: 1}), 1e-5, "add_remove", 1e-9)
+    assert stopped.value.args == ("NOT COVERED", "a plan for which rounding decides")
