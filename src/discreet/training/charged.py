@@ -27,6 +27,7 @@ class Charged:
         self._control, self._odometer = control, odometer
         self.position = ledger.charged_steps(run)
         self._receipts: deque[Receipt] = deque()
+        self._unsure = False
 
     @property
     def left(self) -> int:
@@ -36,6 +37,7 @@ class Charged:
     @property
     def reading(self) -> ExPost | None:
         """The odometer's reading of everything charged; None without an odometer. It is ex post, and no guarantee."""
+        self._catch_up()
         return None if self._odometer is None else self._odometer.reading
 
     @property
@@ -46,7 +48,12 @@ class Charged:
     def reserve(self) -> None:
         """Charge the next block, if there is one."""
         if self.ended is None:
-            self._receipts.extend(self._control.reserve(self._charge, self.position))
+            self._catch_up()
+            try:
+                self._receipts.extend(self._control.reserve(self._charge, self.position))
+            except BaseException:
+                self._unsure = True
+                raise
 
     def next(self) -> Receipt:
         """The receipt of the next step, or of the choice of its size; `BudgetExhausted` if there is none."""
@@ -79,3 +86,12 @@ class Charged:
         )
         odometer.charge(receipt.event for receipt in receipts if receipt.index == 0)
         return receipts
+
+    def _catch_up(self) -> None:
+        """After a charge that failed, ask the ledger: it stands if only the answer of the database was lost. Nobody has
+        its receipts, so that its block is lost."""
+        if self._unsure:
+            self.position = self._ledger.charged_steps(self._run_name)
+            if self._odometer is not None:
+                self._odometer.count_anew(self._ledger.spent(self._run_name))
+            self._unsure = False

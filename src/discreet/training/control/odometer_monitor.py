@@ -17,7 +17,11 @@ class OdometerMonitor:
 
     def __init__(self, rule: Reading, charged: Event) -> None:
         self._rule = rule
-        self._spent = rule.after(rule.start(), charged)
+        self.count_anew(charged)
+
+    def count_anew(self, charged: Event) -> None:
+        """Count what the ledger says was charged in all, instead of what was counted before."""
+        self._spent = self._rule.after(self._rule.start(), charged)
 
     @property
     def reading(self) -> ExPost:
