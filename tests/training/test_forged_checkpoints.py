@@ -114,9 +114,9 @@ def test_what_is_read_is_what_was_compared(
     made = start(tmp_path, RULES["SGD"], resume=True)
     real = opening.remove_other_parts
 
-    def after(folder: Path, parts: Any) -> None:
-        real(folder, parts)
-        change(folder / parts[0].file)
+    def after(index: Path, parts: Any, left: Any) -> None:
+        real(index, parts, left)
+        change(index.with_name(parts[0].file))
 
     monkeypatch.setattr(opening, "remove_other_parts", after)
     with pytest.raises(InputError, match=words) as raised, made.session():

@@ -1,5 +1,6 @@
 """Two starts of one run at a time, an index that is lost, and what publishing destroys."""
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from first_runs import first_plan, first_run
 from problems import tiny_plan, tiny_training
 
 from discreet import publish
-from discreet.core.disk import lock_if_free
+from discreet.core.disk import share_lock
 from discreet.core.errors import InputError
 from discreet.ledger import Ledger
 from discreet.training import Training
@@ -128,13 +129,54 @@ def test_a_checkpoint_that_never_stands_still_is_not_said_to_be_damaged(
         assert "delete" not in str(raised.value)
 
 
+def test_a_start_that_was_superseded_leaves_the_checkpoint_of_the_later_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = training(tmp_path)
+    with first.session() as session:
+        steps(first, session, 1)
+        second = training(tmp_path, resume=True)
+        with second.session() as later:
+            steps(second, later, 6)
+            second.save(later)
+        steps(first, session, 2)
+        before = parts(first)
+        with caplog.at_level(logging.WARNING, "discreet"):
+            first.save(session)
+    assert "the run was started again, and goes on there" in caplog.text
+    found = load_checkpoint(first.folder.checkpoint)
+    assert found is not None
+    assert (found.position, found.attempt) == (9, 1)
+    assert parts(first) == before
+    with training(tmp_path, resume=True).session() as session:
+        assert session.position == 9
+
+
+def test_a_checkpoint_without_the_number_of_its_start_is_replaced(tmp_path: Path) -> None:
+    """Earlier versions noted none."""
+    first = training(tmp_path)
+    with first.session() as session:
+        steps(first, session, 3)
+        first.save(session)
+        facts = json.loads(first.folder.checkpoint.read_text())
+        assert facts.pop("attempt") == 0
+        del facts["sha256"]
+        facts["sha256"] = checkpoint_files._digest(facts)
+        first.folder.checkpoint.write_text(json.dumps(facts))
+        steps(first, session, 3)
+        first.save(session)
+    found = load_checkpoint(first.folder.checkpoint)
+    assert found is not None
+    assert found.position == 6
+
+
 def test_parts_that_nobody_will_name_go_with_a_start_that_is_alone(tmp_path: Path) -> None:
     first = training(tmp_path)
     with first.session() as session:
         steps(first, session, 3)
         first.save(session)
     (orphan := first.folder.path / "checkpoint-9-ab-0.safetensors").write_bytes(b"")
-    with lock_if_free(first.folder.path) as held:
+    with share_lock(first.folder.path) as held:
         assert held
         with training(tmp_path, resume=True).session():
             assert orphan.exists()

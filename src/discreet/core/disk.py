@@ -13,6 +13,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -24,6 +25,9 @@ WINDOWS = os.name == "nt"
 
 _SHOWN = 50
 """Characters of a name in that of its draft, which must fit in 255 bytes too."""
+
+_PATIENCE = 2.0
+"""Seconds that a lock is waited for which is held for a moment only."""
 
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 """What waits for ever when it is read, or never ends."""
@@ -137,16 +141,46 @@ def _prefix(name: str) -> str:
 
 
 @contextmanager
-def lock_if_free(folder: Path) -> Iterator[bool]:
-    """Hold the lock of a folder for as long as the context lasts, unless another process has it, or there are no locks
-    where it lies; yields whether it is held."""
+def share_lock(folder: Path, alone: Callable[[], object] = lambda: None) -> Iterator[bool]:
+    """Share the lock of a folder for as long as the context lasts. Yields whether nobody else had it: then `alone` was
+    called, before anybody else could have it. False where there are no locks."""
+    if WINDOWS:
+        yield False
+        return
+    import fcntl
+
     with ExitStack() as stack:
-        try:
-            stack.enter_context(_locked(folder, wait=False))
-            held = True
-        except OSError:
-            held = False
+        held = False
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+            stack.callback(os.close, descriptor)
+            held = _lock_now(descriptor, fcntl.LOCK_EX)
+            if not held:
+                _share(descriptor)
+        if held:
+            alone()
+            _share(descriptor)
         yield held
+
+
+def _share(descriptor: int) -> None:
+    """Share a lock, when a process that has it alone has looked. One that keeps it is of an earlier version, and is not
+    waited for."""
+    import fcntl
+
+    until = time.monotonic() + _PATIENCE
+    while not _lock_now(descriptor, fcntl.LOCK_SH) and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+def _lock_now(descriptor: int, kind: int) -> bool:
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager

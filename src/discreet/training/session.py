@@ -48,7 +48,7 @@ class Session:
         search: StepSizeSearch | None = None,
     ) -> None:
         keep_freed_memory()
-        self._parts, self.ledger, self.run = run, ledger, name
+        self._parts, self.ledger, self.run, self.attempt = run, ledger, name, attempt
         self._private_metrics, self._pristine = private_metrics, pristine
         self._released, self._search = released, search
         where = progress or Progress([])

@@ -261,7 +261,7 @@ class Training:
         self.team.together("a checkpoint", session.check)
         state = session.run, session.position, session.control.progress, self._shared_out.state()
         make = partial(self._state.checkpoint, *state)
-        save_checkpoint(self.folder.checkpoint, make, self.team.ranks, shared_out=self.team.sharded)
+        save_checkpoint(self.folder.checkpoint, make, self.team.ranks, session.attempt, shared_out=self.team.sharded)
 
     def result(self, session: Session) -> Trained:
         """The trained model so far, for `publish`; refused if anything but releases changed it."""

@@ -10,8 +10,9 @@ first its size and SHA-256. When the first has all of them, and sees all files, 
 place of the last one, durably. Then it removes the files that the last one named.
 
 **Two starts at a time.** Who resumes a run that still goes on ends it, at its next charge; until then both may write
-checkpoints. Names of parts and drafts are never the same, and what the index names is removed by nobody but by who has
-put another one in its place. What no index names is removed by a start that has the folder for itself (`opening`).
+checkpoints. The first does not put its index in the place of one of the second, which has the number of its start.
+Names of parts and drafts are never the same, and what the index names is removed by nobody but by who has put another
+one in its place. What no index names is removed by a start that has the folder for itself (`opening`).
 
 **Killed anywhere,** one process or all, or the power cut:
 
@@ -115,9 +116,12 @@ def fitting() -> Iterator[None]:
         raise InputError(f"the checkpoint does not fit this model or optimizer: {reason:.200}") from None
 
 
-def save_checkpoint(path: Path, make: Callable[[], Checkpoint], ranks: Ranks, *, shared_out: bool) -> None:
+def save_checkpoint(
+    path: Path, make: Callable[[], Checkpoint], ranks: Ranks, attempt: int = 0, *, shared_out: bool
+) -> None:
     """Put the checkpoint that `make` gives in the place of that whose index is at `path`: a crash leaves one of the
-    two, whole. A conversation of all processes, of which the first alone writes unless the state is `shared_out`."""
+    two, whole. That of a later start than `attempt` stays. A conversation of all processes, of which the first alone
+    writes unless the state is `shared_out`."""
 
     def write() -> tuple[Written | None, str]:
         if not (ranks.first or shared_out):
@@ -139,7 +143,7 @@ def save_checkpoint(path: Path, make: Callable[[], Checkpoint], ranks: Ranks, *,
             raise PrivacyViolation(
                 "the processes of the run have states of different shapes; no checkpoint was written"
             )
-        write_index(path, written.checkpoint.run, written.checkpoint.position, parts, written.tree)
+        write_index(path, written.checkpoint.run, written.checkpoint.position, parts, written.tree, attempt)
 
     ranks.from_first("the index of a checkpoint", finish)
 

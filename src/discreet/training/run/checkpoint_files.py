@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import logging
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from discreet.core.errors import InputError
 from discreet.training.run.checkpoint_parts import ADVICE, Gone, Part, bytes_of, damaged, head_of, read_part
 from discreet.training.run.state_json import Shard
 
+_log = logging.getLogger("discreet")
 _FORMAT = "discreet-checkpoint/2"
 _PARTS, _FORMER = "checkpoint-*.safetensors", "checkpoint.pt"
 
@@ -42,13 +44,15 @@ _NAME = re.compile(r"checkpoint-\d+-[0-9a-f]+-\d+\.safetensors")
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A checkpoint on the disk: the state of `run` after `position` charged steps, whose tensors are in `parts`."""
+    """A checkpoint on the disk: the state of `run` after `position` charged steps, whose tensors are in `parts`.
+    `attempt`: the number of the start that wrote it; 0 too if an earlier version did, which noted none."""
 
     path: Path
     run: str
     position: int
     parts: tuple[Part, ...]
     state: Any
+    attempt: int = 0
 
     @contextmanager
     def open(self) -> Iterator[Callable[[str], Tensor]]:
@@ -95,32 +99,38 @@ def write_part(path: Path, tensors: Mapping[str, Tensor | Shard]) -> Part:
     return Part(path.name, len(head) + sum(sizes.values()), digest.hexdigest())
 
 
-def write_index(path: Path, run: str, position: int, parts: Sequence[Part], state: Any) -> None:
+def write_index(path: Path, run: str, position: int, parts: Sequence[Part], state: Any, attempt: int = 0) -> None:
     """Put an index in the place of the last one, durably, when all of its parts can be seen; then remove the parts that
-    the last one named, and no others: another process may be about to name them.
+    the last one named, and no others: another process may be about to name them. An index that a later start of the run
+    than `attempt` has written stays, and the `parts` go.
 
     `InputError` if this process does not see a part that another one has written. If it fails, the `parts` are removed,
     unless the index is in its place.
     """
+    index = _index_at(path)
+    if index is not None and index.run == run and index.attempt > attempt:
+        _remove(path.parent, {part.file for part in parts})
+        _log.warning("the run was started again, and goes on there: no checkpoint is written by this start any more")
+        return
     last = _named(path)
     try:
-        _write_index(path, run, position, parts, state)
+        _write_index(path, Index(path, run, position, tuple(parts), state, attempt))
     except BaseException:
         _remove(path.parent, {part.file for part in parts} - _named(path))
         raise
     _remove(path.parent, last - {part.file for part in parts})
 
 
-def _write_index(path: Path, run: str, position: int, parts: Sequence[Part], state: Any) -> None:
-    for part in parts:
+def _write_index(path: Path, index: Index) -> None:
+    for part in index.parts:
         found = path.with_name(part.file)
         if not found.exists() or found.stat().st_size != part.size:
             raise InputError(
                 f"{found} was written by another process, but is not seen by the first; with weights that are shared "
                 "out, the run folder must lie where all processes see it. Nothing but this checkpoint is lost"
             )
-    facts = {"format": _FORMAT, "run": run, "position": position, "parts": [asdict(part) for part in parts]}
-    content = facts | {"state": state}
+    facts = {"format": _FORMAT, "run": index.run, "position": index.position, "attempt": index.attempt}
+    content = facts | {"parts": [asdict(part) for part in index.parts], "state": index.state}
     written = json.dumps(content | {"sha256": _digest(content)}).encode() + b"\n"
     write_durably(path, written, 0o600, token=secrets.token_hex(4))
     with suppress(FileExistsError):
@@ -129,16 +139,23 @@ def _write_index(path: Path, run: str, position: int, parts: Sequence[Part], sta
 
 def _named(path: Path) -> set[str]:
     """The parts that the index at `path` names; none if there is no such index."""
+    index = _index_at(path)
+    return set() if index is None else {part.file for part in index.parts}
+
+
+def _index_at(path: Path) -> Index | None:
+    """The index at `path`; None if there is none that can be read."""
     try:
-        return {part.file for part in _read(path, path.read_bytes()).parts}
+        return _read(path, path.read_bytes())
     except (OSError, InputError):
-        return set()
+        return None
 
 
-def remove_other_parts(folder: Path, parts: Sequence[Part]) -> None:
-    """Remove parts that no index names any more, or that were written for one that never came. For a process that has
-    the run folder for itself."""
-    _remove(folder, {path.name for path in parts_in(folder)} - {part.file for part in parts})
+def remove_other_parts(index: Path, parts: Sequence[Part], left: Sequence[Path]) -> None:
+    """Remove those of the files `left` that no index names any more, or that were written for one that never came: all
+    parts that were in the folder when this process had it for itself. Those in `parts` stay, and so do those that the
+    index names by now."""
+    _remove(index.parent, {path.name for path in left} - {part.file for part in parts} - _named(index))
 
 
 def _remove(folder: Path, names: set[str]) -> None:
@@ -210,7 +227,8 @@ def _read(path: Path, written: bytes) -> Index:
         parts = tuple(Part(**one) for one in content["parts"])
         if not all(_NAME.fullmatch(part.file) for part in parts):
             raise ValueError("a part has a name that no checkpoint gives")
-        return Index(path, str(content["run"]), int(content["position"]), parts, content["state"])
+        numbers = int(content["position"]), int(content.get("attempt", 0))
+        return Index(path, str(content["run"]), numbers[0], parts, content["state"], numbers[1])
     except InputError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:

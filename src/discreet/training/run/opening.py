@@ -10,14 +10,14 @@ from pathlib import Path
 
 from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.clipping import Engine
-from discreet.core.disk import lock_if_free
+from discreet.core.disk import share_lock
 from discreet.core.errors import LedgerError
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.ledger import Entry, Ledger
 from discreet.plan import AdaptivePlan, Plan
-from discreet.training.run.checkpoint_files import Index, load_checkpoint, remove_other_parts
+from discreet.training.run.checkpoint_files import Index, load_checkpoint, parts_in, remove_other_parts
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
 
@@ -65,7 +65,7 @@ def started(folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions) -
     except BaseException:
         shutil.rmtree(folder.path)  # nothing was charged, so nothing in it is worth keeping
         raise
-    with lock_if_free(folder.path), closing(charged):
+    with share_lock(folder.path), closing(charged):
         yield Opened(key, run, charged)
 
 
@@ -93,22 +93,26 @@ def _check_priced(ledger: Ledger, dataset: str, before: Sequence[Event]) -> None
 def resumed(folder: RunFolder) -> Iterator[Opened]:
     """The run in the folder, with its last checkpoint, if any. The checkpoint must not be ahead of the ledger.
 
-    Each process that has the run open holds the lock of its folder, if it is free. What another attempt left is removed
-    under the lock alone: a second process may resume the run, whose first attempt then ends at its next charge, but may
-    still write a checkpoint of steps that were charged before.
+    All processes that have the run open share the lock of its folder. What another attempt left is removed by a process
+    that was alone for a moment, and as it was then: a second process may resume the run, whose first attempt then ends
+    at its next charge, but may still write a checkpoint of steps that were charged before.
     """
     refuse_several_processes()
     key, run, where = folder.recall()
-    with lock_if_free(folder.path) as alone, closing(Ledger(where, create=False)) as ledger:
-        if alone:
-            folder.remove_drafts()
+    left: list[Path] = []
+
+    def look() -> None:
+        folder.remove_drafts()
+        left.extend(parts_in(folder.path))
+
+    with share_lock(folder.path, look), closing(Ledger(where, create=False)) as ledger:
         ledger.verify()
         checkpoint = load_checkpoint(folder.checkpoint)
         found = Opened(key, run, ledger, checkpoint)
         if checkpoint is not None:
             found.check(checkpoint)
-        if alone:  # else another process may be about to name them in its index
-            remove_other_parts(folder.path, () if checkpoint is None else checkpoint.parts)
+        if left:
+            remove_other_parts(folder.checkpoint, () if checkpoint is None else checkpoint.parts, left)
         yield found
 
 

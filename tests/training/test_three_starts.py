@@ -1,0 +1,84 @@
+"""Three starts of one run at a time: none removes what the checkpoint of another names."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from problems import tiny_plan, tiny_training
+
+from discreet.training import Training
+from discreet.training.run import opening
+from discreet.training.run.checkpoint_files import load_checkpoint
+from discreet.training.session import Session
+
+
+def training(folder: Path, **changes: Any) -> Training:
+    return tiny_training(folder, plan=tiny_plan(steps=20), stream=None, **changes)
+
+
+def steps(made: Training, session: Session, count: int) -> None:
+    for _ in range(count):
+        with session.step() as step:
+            step.add_all(made.criterion)
+
+
+def test_a_start_that_goes_on_when_the_first_has_ended_keeps_its_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third start, between its look at the checkpoint and its tidying, would take itself for alone."""
+    first = training(tmp_path)
+    with ExitStack() as stack:
+        with first.session() as session:
+            steps(first, session, 3)
+            first.save(session)
+            second = training(tmp_path, resume=True)
+            later = stack.enter_context(second.session())
+        steps(second, later, 3)
+        saves_while_another_tidies(second, later, monkeypatch)
+        with training(tmp_path, resume=True).session() as last:
+            assert last.position == 6
+        assert_whole(first, 6)
+
+
+def test_a_start_that_begins_while_another_tidies_keeps_its_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = training(tmp_path)
+    with first.session() as session:
+        steps(first, session, 3)
+        first.save(session)
+    third, load = training(tmp_path, resume=True), opening.load_checkpoint
+    with ExitStack() as stack:
+
+        def meanwhile(path: Path) -> Any:
+            monkeypatch.setattr(opening, "load_checkpoint", load)
+            found = load(path)
+            second = training(tmp_path, resume=True)
+            later = stack.enter_context(second.session())
+            steps(second, later, 3)
+            second.save(later)
+            return found
+
+        monkeypatch.setattr(opening, "load_checkpoint", meanwhile)
+        with third.session() as last:
+            assert last.position == 6
+        assert_whole(first, 6)
+
+
+def saves_while_another_tidies(made: Training, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = opening.load_checkpoint
+
+    def meanwhile(path: Path) -> Any:
+        found = load(path)
+        made.save(session)
+        return found
+
+    monkeypatch.setattr(opening, "load_checkpoint", meanwhile)
+
+
+def assert_whole(made: Training, position: int) -> None:
+    found = load_checkpoint(made.folder.checkpoint)
+    assert found is not None
+    assert found.position == position
+    assert [path.name for path in made.folder.path.glob("checkpoint-*")] == [found.parts[0].file]
