@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from discreet import BudgetExhausted
 from discreet.clipping import ENGINES
-from discreet.core.errors import Interrupted
+from discreet.core.errors import InputError, Interrupted
 from discreet.distributed.ranks import Ranks
 from discreet.ledger import Budget, Ledger
 from discreet.publication import publish
@@ -92,7 +93,8 @@ def test_the_run_folder_holds_key_identity_ledger_checkpoint_and_what_it_is(tmp_
     assert {(run / name).stat().st_mode & 0o777 for name in ("key", "checkpoint.json", part.name)} == {0o600}
     assert tuple(trained.secrets) == (run / "key", run / "checkpoint.json", part)
     facts = json.loads((run / "run.json").read_text())
-    assert facts == {"run": trained.entries[0].run, "ledger": str((run / "ledger.sqlite").resolve())}
+    where, seed = str((run / "ledger.sqlite").resolve()), torch.initial_seed()
+    assert facts == {"run": trained.entries[0].run, "ledger": where, "seed": seed}
 
 
 def test_a_checkpoint_holds_nothing_but_what_releases_made(tmp_path: Path) -> None:
@@ -158,6 +160,29 @@ def test_an_interrupted_run_goes_on_after_its_charges(
         (6, 1),
     ]
     assert [entry.attempt for entry in trained.entries if entry.kind == "attempt"] == [0, 1]
+
+
+def test_a_script_that_set_no_seed_is_told_the_one_that_makes_its_first_model_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def script(**options: Any) -> Training:
+        return tiny_training(tmp_path, model=nn.Linear(FEATURES, 3), **options)
+
+    with torch.random.fork_rng():
+        torch.seed()  # what torch does when a script starts
+        with monkeypatch.context() as patch:
+            interrupt_after(patch, 3)
+            with pytest.raises(Interrupted, match=r"as at the start, with torch\.manual_seed\(\d+\) before its model"):
+                script().run()
+        torch.seed()
+        cause = r"differs from .*\(if the model's first weights are random, call torch\.manual_seed\((\d+)\) before it is"
+        with pytest.raises(InputError, match=cause) as refusal:
+            script(resume=True).run()
+        found = re.search(cause, str(refusal.value))
+        assert found is not None
+        assert "\n" not in str(refusal.value)
+        torch.manual_seed(int(found[1]))
+        assert script(resume=True, stream=TestStream(9)).run().charged_steps == 7
 
 
 def test_a_script_is_told_what_a_script_can_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ from discreet.ledger.budget import (
 )
 from discreet.ledger.chain import Entry, Head, check_chain, check_seal, next_entry
 from discreet.ledger.entries_table import entries
-from discreet.ledger.limits import budgets_of, filter_of, opened, refuse_superseded
+from discreet.ledger.limits import budgets_of, check_plan, filter_of, opened, refuse_superseded
 from discreet.ledger.meter import Meter, admit, share
 from discreet.ledger.names import checked_name, without_budget
 from discreet.ledger.totals import Totals, recount
@@ -157,22 +157,20 @@ class Ledger:
         with self._transaction() as connection:
             self._totals.admit(connection, dataset, budgets_of(connection, dataset), self._length, guarantee)
 
-    def start_attempt(self, run: str, plan_fingerprint: str, mechanism: Mapping[str, object] | None = None) -> int:
+    def start_attempt(
+        self, run: str, plan_fingerprint: str, mechanism: Mapping[str, object] | None = None, how: str = ""
+    ) -> int:
         """Record a new start of `run` and return its number, from 0.
 
         `InputError` unless the plan is the one that the run was opened with, and `mechanism` (engine, noise and
-        randomness, which the certificate states for all releases) is that of its first attempt. Answering queries
-        before the first step is a separate attempt, with the engine `QUERIES`.
+        randomness, which the certificate states for all releases) is that of its first attempt. `how` mends another
+        plan, in words. Answering queries before the first step is a separate attempt, with the engine `QUERIES`.
         """
         with self._transaction() as connection:
             start = opened(connection, run, self.shown)
             self._check_uncut(connection, start.dataset)
             self._check_uncut(connection, run, start.number)
-            if start.content["plan"] != plan_fingerprint:
-                raise InputError(
-                    "the plan or the initial model differs from those the run was started with; "
-                    "resume with the same, or start a new run"
-                )
+            check_plan(start, plan_fingerprint, how)
             body = dict(mechanism or {})
             earlier = store.find(connection, run=run, kind="attempt")
             steps = [entry.content for entry in earlier if entry.content.get("engine") != QUERIES]

@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from discreet.accounting.adaptive import filters
 from discreet.accounting.adaptive.filters import Filter
-from discreet.core.errors import LedgerError
+from discreet.core.errors import InputError, LedgerError
 from discreet.ledger import store
 from discreet.ledger.budget import decoded
 from discreet.ledger.chain import Entry, check_seal
@@ -21,6 +21,15 @@ def opened(connection: Connection, run: str, where: str) -> Entry:
             "is another ledger, or was cut"
         )
     return found[0]
+
+
+def check_plan(start: Entry, fingerprint: str, how: str = "") -> None:
+    """Refuse a start of the run with another plan or initial model than it was opened with. `how`: what mends it."""
+    if start.content["plan"] != fingerprint:
+        raise InputError(
+            "the plan or the initial model differs from those the run was started with; "
+            f"{how or 'resume with the same'}, or start a new run"
+        )
 
 
 def refuse_superseded(connection: Connection, run: str, attempt: int) -> None:

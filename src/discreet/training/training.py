@@ -299,7 +299,7 @@ class Training:
         return Mechanism.of(self.engine, self.noise, self._where.stream, self.team.lane_count, self.team.sites)
 
     def _start_attempt(self, run: Opened) -> int:
-        return run.ledger.start_attempt(run.run, self.plan.fingerprint(), self.mechanism.as_dict())
+        return run.ledger.start_attempt(run.run, self.plan.fingerprint(), self.mechanism.as_dict(), self.folder.remedy)
 
     def _follow(self, run: Opened | None) -> None:
         """Go on, in every process, from the state of the run that the first has opened."""

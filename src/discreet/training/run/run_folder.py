@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -130,6 +131,22 @@ class RunFolder:
             return ""
 
     @property
+    def seed(self) -> int | None:
+        """The seed of torch's generator in the first start; None if it was never started, or nobody can tell."""
+        try:
+            return int(json.loads(self.identity.read_text())["seed"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    @property
+    def remedy(self) -> str:
+        """What mends a resumed start whose plan or model is not the first's: likely its random weights have no seed."""
+        if self.seed == torch.initial_seed():
+            return "resume with the same"
+        call = f"torch.manual_seed({'' if self.seed is None else self.seed}) before it is made, as in the first start"
+        return f"resume with the same (if the model's first weights are random, call {call})"
+
+    @property
     def answers(self) -> Path:
         """Answers of queries before the first step, if they are published with the model."""
         return self.path / "released.safetensors"
@@ -175,8 +192,10 @@ class RunFolder:
             draft.unlink(missing_ok=True)
 
     def remember(self, run: str, ledger: str) -> None:
-        """Write the run's name and ledger, durably: a charged run whose name is lost cannot be resumed."""
-        write_durably(self.identity, (json.dumps({"run": run, "ledger": ledger}) + "\n").encode())
+        """Write the run's name and ledger, durably: a charged run whose name is lost cannot be resumed. With the seed
+        that torch has, which makes the same first model again if the script sets none."""
+        facts = {"run": run, "ledger": ledger, "seed": torch.initial_seed()}
+        write_durably(self.identity, (json.dumps(facts) + "\n").encode())
 
     def keep_released(self, tensors: Mapping[str, Tensor]) -> None:
         """Write the answers of queries, durably: they are charged, and not given again."""

@@ -40,10 +40,11 @@ def stopped(position: int, charges: int, lost: int, folder: RunFolder, signal: i
     """The end of a run that was interrupted after `position` of its `charges`, and loses `lost` paid ones, with what a
     script does then."""
     paid = f" (charged with it and lost: {lost} more)" if lost else ""
+    first = f", with torch.manual_seed({folder.seed}) before its model is made," if folder.seed is not None else ""
     options = f"run=RunOptions({str(folder.path)!r}, resume=True)"
     return Interrupted(
         f"stopped after step {position} of {charges}{paid}",
         signal,
-        f"make the Training again, as at the start but with {options}: its run() goes on; or publish what there is: "
-        "with training.session() as session: publish(training.result(session), FOLDER)",
+        f"make the Training again, as at the start{first} but with {options}: its run() goes on; or publish what "
+        "there is: with training.session() as session: publish(training.result(session), FOLDER)",
     )
