@@ -15,7 +15,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from discreet.core.disk import create_durably, gone_if_it_fails, make_folder, sync_folder, write_durably
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, LedgerError
 from discreet.core.processes import refuse_several_processes
 from discreet.ledger.units_spent import FILE
 from discreet.randomness import load_key, new_run_key, save_key
@@ -193,8 +193,11 @@ class RunFolder:
 
     def remember(self, run: str, ledger: str) -> None:
         """Write the run's name and ledger, durably: a charged run whose name is lost cannot be resumed. With the seed
-        that torch has, which makes the same first model again if the script sets none."""
-        facts = {"run": run, "ledger": ledger, "seed": torch.initial_seed()}
+        that torch has, which makes the same first model again if the script sets none; and, if the ledger is in this
+        folder, the numbers by which the file system knows its file, which a move keeps and a copy does not."""
+        facts: dict[str, object] = {"run": run, "ledger": ledger, "seed": torch.initial_seed()}
+        if ledger == str(self.ledger.absolute()):
+            facts["file"] = _numbers(self.ledger)
         write_durably(self.identity, (json.dumps(facts) + "\n").encode())
 
     def keep_released(self, tensors: Mapping[str, Tensor]) -> None:
@@ -217,9 +220,40 @@ class RunFolder:
             key = load_key(self.key)
             if not any(key):
                 raise ValueError("a key that was overwritten, but not removed yet")
-            return key, str(facts["run"]), str(facts["ledger"])
+            run, ledger, numbers = str(facts["run"]), str(facts["ledger"]), facts.get("file")
         except (OSError, ValueError, KeyError, TypeError):
             why = "it is published, or its key is lost" if self.identity.exists() else "none was begun there"
             raise InputError(
                 f"{self.path} holds no run that can be resumed ({why}); start a new one, in another folder"
             ) from None
+        return key, run, self._ledger_now(run, ledger, numbers)
+
+    def _ledger_now(self, run: str, ledger: str, numbers: object) -> str:
+        """The ledger of the run: where it was, or in this folder if the folder was moved.
+
+        Of a folder and its copy only one may have the charges, so what tells them apart decides: the place where the
+        ledger was as long as this run is there, and then the numbers of its file.
+        """
+        here, then = self.ledger.absolute(), Path(ledger)
+        if "://" in ledger or then == here or not here.exists():
+            return ledger
+        beside = RunFolder(then.parent).run
+        if then.exists() and beside in ("", run):
+            return ledger
+        if numbers is not None and numbers == _numbers(here):
+            return str(here)
+        if then.exists():
+            return ledger  # a ledger that does not know the run, and says so
+        raise LedgerError(
+            f"{self.path} may be a copy of the run folder {then.parent}, whose ledger is gone from there; move the "
+            f"folder itself back to {then.parent}, as no two copies of one run may be charged apart"
+        )
+
+
+def _numbers(file: Path) -> list[int] | None:
+    """Device and number of a file, which stay when it is moved on its disk; None if it cannot be told from a copy."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return [found.st_dev, found.st_ino] if found.st_nlink == 1 else None
