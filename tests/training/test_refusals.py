@@ -122,7 +122,10 @@ def test_bad_public_data_is_refused_before_anything_is_charged(
         ({"noise": "pink"}, "noise 'pink'; known: fast, exact"),
         ({"resume": True, "run_dir": None}, "name its folder"),
         ({"dataset_id": "patients"}, "--ledger"),
-        ({"plan": tiny_plan(population=19)}, "more rows than the 23 that the declared population allows"),
+        (
+            {"plan": tiny_plan(population=19)},
+            r"more rows than the 23 that the declared population allows \(19, with a quarter more as the true number",
+        ),
         ({"physical_batch": 0}, "physical_batch"),
         ({"physical_batch": 2.5}, "physical_batch"),
         ({"model": nn.Sequential(nn.Linear(FEATURES, 3), nn.BatchNorm1d(3))}, "GroupNorm"),

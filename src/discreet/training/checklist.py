@@ -95,7 +95,7 @@ def checked(
         raise InputError("the plan searches for settings, in several runs; give it to Tuning (discreet tune)")
     noise, (given, units, ids) = noise_named(engine.noise), rows
     parts = parted(as_private(given), units, ids, plan)
-    parts.training.check_size(*plan.sampling.sizes(plan.population))
+    parts.training.check_size(*plan.sampling.sizes(plan.population), plan.population)
     admit(model, optimizer, parts.training)
     data = with_rows_apart(parts.training, model)
     clipping = Clipping(plan.clipping, private_parameters(model), geometry, reach=math.hypot(*plan.sampling.strategy))

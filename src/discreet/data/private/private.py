@@ -137,7 +137,7 @@ class PrivateData:
             indices = torch.arange(start, min(start + _CHECKED_AT_ONCE, self.rows)).numpy()
             check_rows(*self.fetch(indices), start, classes)
 
-    def check_size(self, at_least: int, at_most: int) -> None:
+    def check_size(self, at_least: int, at_most: int, declared: float | None = None) -> None:
         """Refuse an empty data set, and a number of units that the declared population does not allow.
 
         Like all checks before a run's first step, the error goes to the holder of the data and is not published. It
@@ -152,8 +152,9 @@ class PrivateData:
                 "sampling takes as public; declare the true number"
             )
         if len(self) > at_most:
+            of = "" if declared is None else f" ({declared:,.10g}, with a quarter more as the true number is private)"
             raise InputError(
-                f"the data has more {what} than the {at_most} that the declared population allows; "
+                f"the data has more {what} than the {at_most} that the declared population allows{of}; "
                 "declare a population that is public and large enough"
             )
 
