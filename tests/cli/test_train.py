@@ -43,6 +43,22 @@ def test_digits_end_to_end(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train", "digits", *FAST]) == 2
     out, err = capsys.readouterr()
     assert "digits-private exists already" in err
+    for command in (["verify"], ["predict"]):  # the folder of the run, in the place of the published one
+        assert run([*command, "digits-private.run", *(["new.csv"] if command == ["predict"] else [])]) == 2
+        err = capsys.readouterr().err
+        assert "digits-private.run is the private folder of a run; what it published is in digits-private: name" in err
+        assert err.count("\n") == 1
+    Path("digits-private").rename("elsewhere")
+    assert run(["verify", "digits-private.run"]) == 2
+    assert "name digits-private, or finish the run first (discreet train --resume digits-private.run" in (
+        capsys.readouterr().err
+    )
+    page = Path("elsewhere/report.html")
+    page.write_text(page.read_text() + " ")
+    assert run(["verify", "elsewhere"]) == 1
+    out = capsys.readouterr().out
+    assert "FAILED  files: report.html was changed" in out
+    assert "\nREJECTED: the certificate supports its claim, but files beside it are not those that were cert" in out
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,6 +50,9 @@ LARGEST, LARGEST_TENSORS = 2**27, 2**34
 _CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """Flags: never follow a link, and never wait for the other end of a pipe."""
 
+_OF_RUNS = ("run.json", "job.json")
+"""Files of which the private folder of a run has at least one."""
+
 _KINDS = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFDIR: "a folder", stat.S_IFSOCK: "a socket"}
 
 
@@ -62,7 +65,21 @@ def read(path: Path) -> bytes:
                 raise InputError(f"{path} was replaced while it was read; ask for the folder again")
             return file.read(found.st_size + 1)
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; name a folder that `discreet train` made") from None
+        raise _cannot_read(path, error) from None
+
+
+def _cannot_read(path: Path, error: OSError) -> InputError:
+    """The error of a file of a published folder; or that the folder is that of a run, which publishes elsewhere."""
+    folder = path.parent
+    if path.name != CERTIFICATE or not any((folder / name).is_file() for name in _OF_RUNS):
+        return InputError(f"cannot read {path}: {error.strerror}; name a folder that `discreet train` made")
+    out = folder.with_suffix("") if folder.suffix == ".run" else None
+    if out is not None and (out / CERTIFICATE).is_file():
+        return InputError(f"{folder} is the private folder of a run; what it published is in {out}: name that")
+    return InputError(
+        f"{folder} is the private folder of a run, and not what it publishes; name {out or 'the published folder'}, or "
+        f"finish the run first (discreet train --resume {folder}; in Python resume=True)"
+    )
 
 
 def check_plain(path: Path) -> os.stat_result:
@@ -70,7 +87,7 @@ def check_plain(path: Path) -> os.stat_result:
     try:
         found = path.lstat()
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; name a folder that `discreet train` made") from None
+        raise _cannot_read(path, error) from None
     if not stat.S_ISREG(found.st_mode):
         what = _KINDS.get(stat.S_IFMT(found.st_mode), "a device")
         raise InputError(f"{path} is {what}, not a plain file; copy the folder with the files themselves (`cp -rL`)")

@@ -258,6 +258,9 @@ def _summary(facts: dict[str, Any], checks: list[Check]) -> str:
     failed, notes = {check.name for check in checks if not check.passed}, [one.detail for one in checks if one.noted]
     if failed and failed <= {"pages", "other files"}:
         return "; ".join(["REJECTED: the certificate supports its claim, but not all that is in the folder", *notes])
+    if failed and failed <= {"pages", "other files", "files"}:
+        said = "REJECTED: the certificate supports its claim, but files beside it are not those that were certified"
+        return "; ".join([said, *notes])
     if failed:
         return "REJECTED: the certificate does not support its claim"
     claim = facts["claim"]
