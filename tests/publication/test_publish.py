@@ -117,6 +117,25 @@ def test_a_target_that_is_not_empty_is_refused(tmp_path: Path) -> None:
         publish(trained, tmp_path / "file")
 
 
+def test_nor_is_what_was_trained_lost(tmp_path: Path) -> None:
+    """Nothing more is charged, here or in another process."""
+    trained = certified_run(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("precious")
+    resumed = f"run=RunOptions({str(tmp_path / 'run')!r}, resume=True)"
+    with pytest.raises(
+        InputError, match=rf"nothing is lost: publish\(trained, ANOTHER\) here.*{re.escape(resumed)}"
+    ) as one:
+        publish(trained, tmp_path / "out")
+    assert "\n" not in str(one.value)
+    again = certified_run(tmp_path, resume=True)
+    assert again.charged_steps == trained.charged_steps
+    publish(again, tmp_path / "another")
+    assert verify(tmp_path / "another").accepted
+    with pytest.raises(InputError, match=r"publish\(trained, ANOTHER\) here, which charges nothing more$"):
+        publish(trained, tmp_path / "out")  # the key is gone, so there is nothing to resume
+
+
 def test_what_every_verifier_would_refuse_is_not_published(tmp_path: Path) -> None:
     """Names that would turn round what a verifier prints; the run folder stays as it was."""
     model = torch.nn.Sequential()

@@ -60,7 +60,7 @@ def publish(
     if not trained.publishes:
         return trained.plan.guarantee()
     target = Path(folder)
-    check_target(target)
+    _check_target_of(trained, target)
     check_unchanged(published, trained.initial)
     if state_digests(published) != trained.final:
         raise PrivacyViolation("the model was changed after training; publish what training returned, as it was")
@@ -167,6 +167,22 @@ def _model_of(trained: TrainedRun) -> nn.Module:
             f"publish takes what Training.run() returned{got}, and then the folder: publish(trained, folder)"
         )
     return trained.model
+
+
+def _check_target_of(trained: TrainedRun, target: Path) -> None:
+    """`check_target`, with the way to publish what was trained and paid for."""
+    try:
+        check_target(target)
+    except InputError as error:
+        folder = next((one.parent for one in trained.secrets if one.name == "key" and one.is_file()), None)
+        later = (
+            ""
+            if folder is None
+            else (f", or run the script again with run=RunOptions({str(folder)!r}, resume=True) and another folder")
+        )
+        raise InputError(
+            f"{error}; nothing is lost: publish(trained, ANOTHER) here{later}, which charges nothing more"
+        ) from None
 
 
 def check_target(target: Path) -> None:
