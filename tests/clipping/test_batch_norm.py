@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from torch import Tensor, nn
 
 import discreet
 from discreet.clipping import ENGINES, Clip, admit_model, evaluation_mode, modes_kept, replace_batch_norm, training_mode
-from discreet.core.errors import PrivacyViolation, UnsupportedModel
+from discreet.core.errors import InputError, PrivacyViolation, UnsupportedModel
 from discreet.training import Training
 from discreet.training.session import Session
 
@@ -169,3 +171,18 @@ def test_modes_are_restored_module_by_module() -> None:
     with pytest.raises(RuntimeError), evaluation_mode(model):
         model(torch.zeros(1, FEATURES + 1))
     assert [module.training for module in model.modules()] == before
+
+
+def test_the_new_modules_are_not_taken_for_the_model() -> None:
+    """The dict by name is what it was; the usual `model = ...` is told what to write."""
+    model = images()
+    replaced = replace_batch_norm(model)
+    assert isinstance(replaced, dict)
+    with pytest.raises(
+        AttributeError, match="no 'parameters', and changes the model in place: write replace_batch_norm"
+    ):
+        torch.optim.SGD(replaced.parameters(), lr=0.1)  # type: ignore[attr-defined]
+    assert pickle.loads(pickle.dumps(replaced)).keys() == copy.deepcopy(replaced).keys() == replaced.keys()
+    optimizer, rows = torch.optim.SGD(model.parameters(), lr=0.1), (torch.rand(20, 1, 8, 8), torch.arange(20) % 3)
+    with pytest.raises(InputError, match=r"^model cannot be a dict; give the module itself, which replace_batch_norm"):
+        Training(tiny_plan(), replaced, nn.CrossEntropyLoss(), optimizer, rows)  # type: ignore[arg-type]

@@ -49,6 +49,22 @@ def test_their_errors_are_those_of_the_records(tmp_path: Path) -> None:
         pass  # pragma: no cover
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"device": "cuda"},
+            r"^Training takes no device; move the model, model\.to\('cuda'\), and then make the optimizer",
+        ),
+        ({"batch_size": 3}, r"^Training takes no batch_size; the batch is the plan's: Plan\.poisson\(batch=\.\.\.\)$"),
+        ({"target_epsilon": 3}, r"the plan meets it: Plan\.poisson\(\.\.\.\)\.calibrate\(epsilon=\.\.\.\)$"),
+    ],
+)
+def test_keywords_of_other_libraries_are_told_what_to_do(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        of(**given)
+
+
 def test_a_search_takes_no_resuming(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a search cannot be resumed"):
         tuning(tmp_path, run=RunOptions(tmp_path / "run", resume=True))

@@ -26,6 +26,7 @@ from discreet.plan.batches import RatePhase, check_rates, check_strategy, rate_p
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.fixed import NoisePhase
 from discreet.plan.holdout import Holdout, as_holdout
+from discreet.plan.keywords import in_our_words
 from discreet.plan.metrics import Metric, check_metrics
 from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.plan_facts import facts_of
@@ -174,6 +175,7 @@ class Plan(RunPlan):
         return self
 
     @classmethod
+    @in_our_words
     def poisson(
         cls, *, population: float, batch: float, holdout: float | str | Holdout | None = None, **rest: Any
     ) -> Plan:

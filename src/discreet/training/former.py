@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 from warnings import warn
 
+from discreet.core.errors import InputError
+
 _NOW = {
     "run_dir": ("run", "RunOptions", "folder"),
     "resume": ("run", "RunOptions", "resume"),
@@ -20,10 +22,25 @@ _NOW = {
     "physical_batch": ("engine", "EngineOptions", "physical_batch"),
 }
 
+_OURS = {
+    "device": "move the model, model.to({value!r}), and then make the optimizer: the rows go where the model is",
+    "batch_size": "the batch is the plan's: Plan.poisson(batch=...)",
+    "max_grad_norm": "the clip norm is the plan's: Plan.poisson(clip_norm=...)",
+    "noise_multiplier": "the noise is the plan's: Plan.poisson(noise_multiplier=...), or its calibrate(epsilon)",
+    "epochs": "they are the plan's: Plan.poisson(epochs=...)",
+    "target_epsilon": "the plan meets it: Plan.poisson(...).calibrate(epsilon=...)",
+    "target_delta": "it is the plan's: Plan.poisson(delta=...)",
+    "loss": "it is the criterion, before the optimizer: Training(plan, model, criterion, optimizer, data)",
+    "target": "targets are a part of the data: (inputs, targets)",
+}
+"""Keywords of other libraries, and what to do here."""
+
 
 def with_former(what: str, former: Mapping[str, Any], **records: Any) -> tuple[Any, ...]:
     """`records` in their order, with the fields that were given as keywords of `what` by their former names."""
     for name, value in former.items():
+        if what == "Training" and name in _OURS:
+            raise InputError(f"{what} takes no {name}; {_OURS[name].format(value=value)}")
         if name not in _NOW or _NOW[name][0] not in records:
             raise TypeError(f"{what}() got an unexpected keyword argument {name!r}")
         record, kind, field = _NOW[name]

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from discreet.core import checks
 from discreet.core.errors import UnsupportedModel
+
+
+class Replaced(dict[str, nn.GroupNorm]):
+    """New modules by name. Whoever takes them for the model, which was changed in place, is told so."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"replace_batch_norm returns the new modules by name, which have no {name!r}, and changes the model in "
+            "place: write replace_batch_norm(model), and go on with model",
+            name=name,
+        )
 
 
 def replace_batch_norm(model: nn.Module, most_groups: int = 32) -> dict[str, nn.GroupNorm]:
@@ -29,7 +42,7 @@ def replace_batch_norm(model: nn.Module, most_groups: int = 32) -> dict[str, nn.
             "the model itself is a BatchNorm, so it cannot be replaced inside; use torch.nn.GroupNorm"
         )
     made: dict[_BatchNorm, nn.GroupNorm] = {}
-    replaced: dict[str, nn.GroupNorm] = {}
+    replaced = Replaced()
     for path, parent in list(model.named_modules(remove_duplicate=False)):
         for child, module in list(parent.named_children()):
             if isinstance(module, _BatchNorm):

@@ -25,6 +25,7 @@ from discreet.plan.adaptive.policies import Policy, as_policy
 from discreet.plan.adaptive.run_filter import RunFilter, for_budget, loosened
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.holdout import Holdout, as_holdout
+from discreet.plan.keywords import in_our_words
 from discreet.plan.metrics import Counts, Metric, check_metrics
 from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.plan import Delta, Positive
@@ -179,6 +180,7 @@ class AdaptivePlan(RunPlan):
         return named_facts(self, f"at most {self.most_steps:,}", f"{self.noise:.4g} at first", **decides)
 
     @classmethod
+    @in_our_words
     def poisson(
         cls, *, population: float, batch: float, holdout: float | str | Holdout | None = None, **rest: Any
     ) -> AdaptivePlan:

@@ -3,6 +3,7 @@ First of all, whether what was given is of the kinds that `Training` takes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import torch
@@ -52,6 +53,11 @@ def check_arguments(
     kinds = {"plan": (plan, Plan | AdaptivePlan), "model": (model, nn.Module), "optimizer": (optimizer, Optimizer)}
     for name, (given, kind) in kinds.items():
         _refuse_class(name, given)
+        if name == "model" and isinstance(given, Mapping):
+            raise InputError(
+                "model cannot be a dict; give the module itself, which replace_batch_norm changes in place and "
+                "load_state_dict fills"
+            )
         if not isinstance(given, kind):
             raise InputError(f"{name} cannot be {_described(given)}; {_ORDER}")
     _refuse_class("criterion", criterion)
