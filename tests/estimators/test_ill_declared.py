@@ -52,6 +52,17 @@ def test_settings_of_another_type_are_refused_by_their_name(name: str, value: An
     refused(lambda: classifier(**{name: value}).fit(X, Y), f"{name} must ")
 
 
+def test_bounds_as_a_list_of_lows_and_one_of_highs() -> None:
+    """Other libraries take them so; of two columns it is seen where the pairs would be no ranges."""
+    lows, highs = [0.0] * X.shape[1], [2.0] * X.shape[1]
+    said = "bounds are a list of lows and one of highs; give a pair (low, high) for each column: bounds=[(0, 2), (0, 2)"
+    refused(lambda: classifier(bounds=(lows, highs)).fit(X, Y), said)
+    refused(
+        lambda: classifier(bounds=([0, 0], [2, 3])).fit(X[:, :2], Y),
+        f"{said[:-1].replace('(0, 2), (0, 2', '(0, 2), (0, 3')}",
+    )
+
+
 @pytest.mark.parametrize("bounds", [10**400, "01", {1, 2}, (0, 10**400)])
 def test_bounds_that_are_no_ranges(bounds: Any) -> None:
     refused(lambda: classifier(bounds=bounds).fit(X, Y), "bounds ")

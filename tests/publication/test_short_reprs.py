@@ -40,7 +40,7 @@ def test_reprs_fit_ten_lines_and_say_the_figures(tmp_path: Path) -> None:
     assert "FAILED" not in shown["yes"]
     assert "FAILED files" in shown["no"]
     page = ledger._repr_html_()
-    assert "in 1 runs, of epsilon 5" in page
+    assert "in 1 run, of epsilon 5" in page
     assert "<b>" not in page.replace("<b>Ledger", "")
 
 

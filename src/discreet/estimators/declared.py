@@ -65,7 +65,10 @@ def pairs(bounds: Bounds, columns: Sequence[str]) -> Array:
     if found.shape == (2,):
         found = np.broadcast_to(found, (len(columns), 2))
     if found.shape != (len(columns), 2):
+        _refuse_two_lists(found, columns)
         raise InputError(f"bounds has shape {found.shape} for rows of {len(columns)} columns; give {HOW['bounds']}")
+    if len(columns) == 2 and not _in_order(found).all():
+        _refuse_two_lists(found, columns)
     _check_ranges(found, columns)
     return found
 
@@ -265,8 +268,24 @@ def _free(name: str, taken: Collection[str]) -> str:
     return next(one for one in (name + "_" * more for more in itertools.count()) if one not in taken)
 
 
+def _in_order(found: Array) -> npt.NDArray[np.bool_]:
+    """Which of the rows (low, high) are finite, and low below high."""
+    right: npt.NDArray[np.bool_] = np.isfinite(found).all(1) & (found[:, 0] < found[:, 1])
+    return right
+
+
+def _refuse_two_lists(found: Array, columns: Sequence[str]) -> None:
+    """Refuse bounds that are a list of lows and a list of highs, as other libraries take them."""
+    if found.shape == (2, len(columns)) and _in_order(found.T).all():
+        first = ", ".join(f"({low:g}, {high:g})" for low, high in found.T[:3])
+        raise InputError(
+            f"bounds are a list of lows and one of highs; give a pair (low, high) for each column: bounds=[{first}"
+            f"{', ...' if len(columns) > 3 else ''}], which is list(zip(lows, highs))"
+        )
+
+
 def _check_ranges(found: Array, columns: Sequence[str]) -> None:
-    wrong = ~(np.isfinite(found).all(1) & (found[:, 0] < found[:, 1]))
+    wrong = ~_in_order(found)
     if wrong.any():
         place = int(np.argmax(wrong))
         low, high = found[place]

@@ -49,10 +49,13 @@ def in_words(budget: Filter | None, spent: Spent) -> str:
     if budget is not None and budget.unit is Unit.USER:
         of += " for users, all rows of each together"
     if budget is not None and spent.share is not None:
-        return f"{rounded_up(100 * spent.share)} % spent in {spent.runs} runs, {of} by filter {budget.kind}"
-    return (
-        f"spent epsilon {rounded_up(spent.epsilon, 6)}, delta {rounded_up(spent.delta, 6)} in {spent.runs} runs, {of}"
-    )
+        return f"{rounded_up(100 * spent.share)} % spent in {_runs(spent.runs)}, {of} by filter {budget.kind}"
+    sums = f"epsilon {rounded_up(spent.epsilon, 6)}, delta {rounded_up(spent.delta, 6)}"
+    return f"spent {sums} in {_runs(spent.runs)}, {of}"
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
 
 
 def over_steps(budget: Filter | None) -> bool:
@@ -112,7 +115,7 @@ def admit_run(budget: Filter, earlier: Charged, run: Guarantee, dataset: str) ->
         raise BudgetExhausted(
             f"the run needs epsilon {rounded_up(run.epsilon, 6)} and delta {run.delta:.3g}, but data set "
             f"{dataset!r} has spent {rounded_up(before.epsilon, 6)} and {before.delta:.3g} of "
-            f"{budget.epsilon:.6g} and {budget.delta:.3g} in {before.runs} runs; nothing was charged"
+            f"{budget.epsilon:.6g} and {budget.delta:.3g} in {_runs(before.runs)}; nothing was charged"
         )
 
 
@@ -120,7 +123,7 @@ def check_fixed(old: Filter | None, new: Filter, runs: int, dataset: str) -> Non
     """Refuse to set or change a filter over steps once there are runs: it must be fixed before the first release."""
     if runs and old != new and (over_steps(old) or over_steps(new)):
         raise InputError(
-            f"data set {dataset!r} has {runs} runs, and a filter over steps must be fixed before the first; "
+            f"data set {dataset!r} has {_runs(runs)}, and a filter over steps must be fixed before the first; "
             "keep its budget, or set this one for a new data set"
         )
 
