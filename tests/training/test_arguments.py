@@ -122,6 +122,20 @@ def test_a_model_in_a_wrapper(tmp_path: Path) -> None:
         discreet.publish(inner, tmp_path / "out")  # type: ignore[arg-type]
 
 
+def test_a_compiled_model_is_refused_before_it_is_compiled_for_anything() -> None:
+    """A compiler takes minutes, once for each shape of the rows that a model is tried on."""
+    asked: list[object] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: object) -> object:
+        asked.append(inputs)
+        return graph.forward
+
+    compiled = torch.compile(nn.Sequential(nn.Linear(3, 2)), backend=backend)
+    with pytest.raises(UnsupportedModel, match="is compiled by torch"):
+        Training(**given(model=compiled, optimizer=torch.optim.SGD(compiled.parameters(), lr=0.1)))
+    assert asked == []
+
+
 def test_a_model_with_a_compiled_layer() -> None:
     """Compiled layers are for those that stay as they are (`test_a_frozen_part_that_is_compiled_is_compiled_once`)."""
     model = nn.Sequential(nn.Linear(3, 2))

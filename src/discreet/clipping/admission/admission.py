@@ -151,9 +151,14 @@ def _fault(module: nn.Module) -> str | None:
     if isinstance(module, torch.jit.ScriptModule):
         return "is a ScriptModule, into which engines cannot look; give the nn.Module that it was made of"
     compiled = _compiled(module)
-    if compiled and any(parameter.requires_grad for parameter in module.parameters()):
+    if is_compiled(module):
         return f"is compiled by torch, into whose code engines cannot look; {compiled}, or compile frozen parts only"
     return makes_sparse_gradients(module)
+
+
+def is_compiled(module: nn.Module) -> bool:
+    """Whether torch has compiled this module, and it has parameters to train."""
+    return _compiled(module) != "" and any(parameter.requires_grad for parameter in module.parameters())
 
 
 def _compiled(module: nn.Module) -> str:

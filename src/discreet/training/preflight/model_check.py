@@ -25,6 +25,7 @@ from discreet.clipping import (
     training_mode,
     try_out,
 )
+from discreet.clipping.admission.admission import is_compiled
 from discreet.clipping.admission.example_axes import is_whole
 from discreet.clipping.separation import Remembered
 from discreet.core.errors import CANNOT_TAKE, OTHER_ROWS, InputError, UnsupportedModel, first_line, kind_of
@@ -85,7 +86,7 @@ def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData)
     of its modules alone.
     """
     findings = Findings()
-    can_run = not (foreign_tensors(model) or any(_is_lazy(module) for module in model.modules()))
+    can_run = not (foreign_tensors(model) or any(_is_lazy(one) or is_compiled(one) for one in model.modules()))
     if private_parameters(model) and can_run:
         try:
             findings = tried(model, random_rows(model, data, None).inputs)

@@ -183,9 +183,13 @@ def tradeoff_chart(shares: Sequence[float], best: Sequence[float], budget: Seque
         axes.plot(shares, best, color=ACCENT, clip_on=False)
         beside = 1.0 if budget is None else 1.3  # to the right of the dotted line's corner
         middle = min(range(len(shares)), key=lambda i: abs(shares[i] + best[i] - beside))
-        place, side = ((-6, 5), "right") if best[middle] - shares[middle] < 0.3 else ((9, -16), "left")
-        at = (shares[middle], best[middle])
-        axes.annotate("best attack", at, place, textcoords="offset points", color=INK, ha=side)
+        at, near = (shares[middle], best[middle]), best[middle] - shares[middle] < 0.3
+        if near and budget is not None:  # no room between the lines: from below, by a line of its own
+            line = {"arrowstyle": "-", "color": ACCENT, "linewidth": 0.8, "shrinkB": 0}
+            axes.annotate("best attack", at, (0.5, 0.16), color=ACCENT, arrowprops=line)
+        else:
+            place, side = ((-6, 5), "right") if near else ((9, -16), "left")
+            axes.annotate("best attack", at, place, textcoords="offset points", color=ACCENT, ha=side)
         axes.annotate("guessing", (0.72, 0.72), (6, -14), textcoords="offset points", color=MUTED)
         axes.set_xlim(0, 1)
         axes.set_ylim(0, 1.02)
