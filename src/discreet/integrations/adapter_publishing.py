@@ -13,7 +13,7 @@ from safetensors.torch import save
 
 from discreet.certificate.described import About, Exposed, OfTexts
 from discreet.certificate.model_spec import ModelSpec, of_module
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 from discreet.core.extras import extra
 from discreet.core.guarantee import Guarantee
 from discreet.integrations.moved import check_moved
@@ -46,6 +46,11 @@ def publish_adapters(
     Before anything is written it is checked that exactly the trainable weights moved, and that the file holds what was
     trained, tensor by tensor: `PrivacyViolation`.
     """
+    if not isinstance(trained, Trained):
+        raise InputError(
+            f"publish_adapters needs what a run returned, got {kind_of(trained)}; call train() first, and give "
+            "trainer.trained"
+        )
     model: Any = trained.model
     if not getattr(model, "adapters", False):
         raise InputError("the trained model has no adapters of peft; discreet.publish publishes all of it")

@@ -21,11 +21,13 @@ from discreet.core.extras import extra
 from discreet.core.processes import launched
 from discreet.integrations.adapter_publishing import publish_adapters
 from discreet.integrations.moved import FirstStep
+from discreet.integrations.trainer_history import History
+from discreet.integrations.trainer_refusals import refuse_arguments, refuse_callbacks, refuse_hooks
 from discreet.language import Task, TransformersModel, TransformersRows, task_named, task_of_model
 from discreet.language.tasks import base_of
 from discreet.plan import AdaptivePlan, Plan
 from discreet.training import EarlyStopping, EngineOptions, PublicData, Trained, Training, refuse_own_rows
-from discreet.training.callbacks.base import Callbacks, as_callbacks
+from discreet.training.callbacks.base import Callback, Callbacks, as_callbacks
 
 __all__ = ["PrivateTrainer", "publish_adapters"]
 
@@ -38,8 +40,9 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
     - `train_dataset` is private, `eval_dataset` declared public.
     - Of the arguments these count: learning rate and its schedule over the steps of the plan, the optimizer and its
       settings, `label_smoothing_factor`, `gradient_checkpointing`, `bf16`, those of `evaluate`, and for evaluations
-      during `train` `eval_steps` with `eval_strategy="steps"`; there are about twenty otherwise. Batches, epochs and
-      clipping are those of the plan. A collator is given one row at a time.
+      during `train` `eval_strategy` and `eval_steps`; there are about twenty with "no". Batches, epochs and clipping
+      are those of the plan. A collator is given one row at a time.
+    - Hooks of a subclass, callbacks of `transformers` and arguments that would be ignored are refused by name.
     - `task`: by default what the class of the model is for. `length`, `label_length`: the public lengths of rows
       (`TransformersRows`). `columns`: the inputs of the model; by default those of the task, and `token_type_ids` where
       the data set has a column of that name. `reduction`: of the loss over the tokens of a row.
@@ -51,6 +54,9 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
     """
 
     model: Any
+    optimizer: Any
+    lr_scheduler: Any
+    trained: Trained | None
 
     def __init__(
         self,
@@ -66,37 +72,38 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         options: Mapping[str, Any] = types.MappingProxyType({}),
         **named: Any,
     ) -> None:
+        given = inspect.signature(super().__init__).bind_partial(*rest, **named).arguments
         super().__init__(*rest, **named)
-        if self.args.max_grad_norm not in (0, 1.0) or self.args.gradient_accumulation_steps != 1:
-            raise InputError("clipping and batches are those of the plan; leave out max_grad_norm and accumulation")
-        if self.args.fp16:
-            raise InputError("gradients vanish in float16 without scaling; use bf16=True")
-        if self.args.load_best_model_at_end:
-            raise InputError(
-                "load_best_model_at_end has no checkpoints to choose from; leave it out, and say which model is kept: "
-                'early=discreet.training.EarlyStopping("loss", patience=None)'
-            )
+        refuse_hooks(self, PrivateTrainer)
+        refuse_arguments(self.args, given)
+        refuse_callbacks(given.get("callbacks") or (), transformers.TrainerCallback)
         self._columns = None if columns is None else tuple(columns)
         self._plan, self._told, self._options, self._early = plan, as_callbacks(told), dict(options), early
         self._task = task_of_model(self.model) if task is None else task_named(task)
         self._lengths: dict[str, int | None] = {"length": length, "label_length": label_length}
         smoothing = {"label_smoothing": self.args.label_smoothing_factor} if self.args.label_smoothing_factor else {}
         self._loss = self._task.loss(reduction=reduction, **smoothing)  # type: ignore[arg-type]
-        self._collator = named.get("data_collator")
-        self.trained: Trained | None = None
+        self._collator = given.get("data_collator")
+        self._optimizers = self.optimizer, self.lr_scheduler  # those that were given, if any
+        self._begun, self.trained = False, None
 
     def train(self, *rest: Any, **named: Any) -> Trained:
         """Take every step of the plan, privately. This is a charge."""
         if rest or any(value is not None for value in named.values()):
             raise InputError("a private run is resumed with options={'run': RunOptions(FOLDER, resume=True)}")
+        refuse_hooks(self, PrivateTrainer)  # once more: methods can be put onto an object, too
+        if self._begun:
+            raise InputError(
+                "this trainer has begun its run, and another one is charged again: make another PrivateTrainer, with "
+                "options={'run': RunOptions(FOLDER, resume=True)} to go on with a run that was broken off"
+            )
         refuse_own_rows("eval_dataset", self.eval_dataset, self.train_dataset)
         rows = self._rows(self.train_dataset)
         if self.args.gradient_checkpointing:
             self.model.gradient_checkpointing_enable({"use_reentrant": False})
         model = TransformersModel(self.model, self._task, rows.layout)
-        private = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        kind, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)
-        optimizer = kind(private, **settings)
+        self.optimizer, self.lr_scheduler = self._optimizers  # an earlier call may have left others, and was refused
+        optimizer = self.create_optimizer()
         scheduler = self.create_scheduler(self._plan.steps, optimizer)  # it is not stepped for metrics and queries
         public = None if self.eval_dataset is None else self._rows(self.eval_dataset).tensors()
         options: dict[str, Any] = {"shard": "replicate" if launched() else None, "scheduler": scheduler} | self._options
@@ -110,12 +117,15 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         published: Any = training.watch.published  # also if the run is broken off: the other one saw private rows
         self.model = self.model_wrapped = published.inner
         first = FirstStep(lambda: training.watch.published, optimizer)
-        told = (first, *self._told)
+        told: tuple[Callback, ...] = (first, History(self.state), *self._told)
+        self._begun = True
         self.trained = training.run(evaluate_every=self._every(), progress=False, early=self._early, callbacks=told)
         return self.trained
 
     def _every(self) -> int | None:
-        """Steps between evaluations, if the arguments say so."""
+        """Steps between evaluations, if the arguments say so; those of an epoch draw every unit once on average."""
+        if self.args.eval_strategy == "epoch":
+            return max(1, round(self._plan.sampling.epoch(self._plan.population)))
         if self.args.eval_strategy != "steps":
             return None
         given = self.args.eval_steps
@@ -142,6 +152,16 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
             columns=columns,
             collator=self._collator,
         )
+
+    def add_callback(self, callback: Any) -> None:
+        """Add one for evaluations and predictions; those for events of training are refused."""
+        if hasattr(self, "_begun"):  # before, `Trainer` adds its own
+            refuse_callbacks([callback], transformers.TrainerCallback)
+        super().add_callback(callback)
+
+    def hyperparameter_search(self, *rest: Any, **named: Any) -> Any:
+        """Refused: every trial is a run, and choosing among them is paid for."""
+        raise InputError("each trial of a search is charged, and so is the choice: use a plan for it (docs/tuning.md)")
 
     def get_train_dataloader(self) -> Any:
         """Refused: batches of a loader are not drawn as the plan says, so nothing would hold for them."""

@@ -1,0 +1,34 @@
+"""A callback that writes what a run tells into the state of `transformers.Trainer`."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+from discreet.training.callbacks.base import Opening, Told
+
+
+class History:
+    """A callback that appends public evaluations to `log_history` of a trainer's `state`, as `Trainer` does; no time is
+    in it."""
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to close."""
+
+    def begin(self, opening: Opening) -> None:
+        """Nothing to note yet."""
+
+    def tell(self, told: Told) -> None:
+        """Note the step, and its evaluation if there is one."""
+        self._state.global_step = told.step
+        found = {name.removeprefix("public/"): one for name, one in told.metrics.items() if name.startswith("public/")}
+        if found:
+            self._state.log_history.append({f"eval_{name}": one for name, one in found.items()} | {"step": told.step})
