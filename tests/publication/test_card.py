@@ -149,8 +149,10 @@ def test_files_are_called_the_same_on_the_card_and_in_the_docs() -> None:
 
 
 def test_the_card_says_how_to_use_the_model() -> None:
-    assert 'discreet.load("FOLDER", model=Net())' in model_card(make_facts(), ModelSpec(module="a.b.Net"))
-    assert "model=MyNet()" in model_card(make_facts(), ModelSpec(module="a.<locals>.f(x)"))
+    own = model_card(make_facts(), ModelSpec(module="a.b.Net"))
+    assert 'discreet.load("FOLDER", model=build_model())' in own
+    assert "returns the model (Net) as the script that trained it" in own
+    assert "returns the model as the script that trained it" in model_card(make_facts(), ModelSpec(module="a.f(x)"))
     known = model_card(make_facts(), ModelSpec(model=Named("linear"), inputs=(8, 8)))
     assert "discreet predict FOLDER new.csv" in known
     assert "shape (n, 8, 8)" in known

@@ -35,19 +35,31 @@ def contents(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def use_in_python(spec: ModelSpec) -> str:
-    """A few lines of Python that predict; FOLDER stands for the published folder."""
+    """A few lines of Python that predict, with their imports; FOLDER stands for the published folder."""
     if spec.about is not None and spec.about.base_model is not None:
-        return 'model = peft.PeftModel.from_pretrained(base_model, "FOLDER")  # the base model, as it is named above'
-    if spec.model is None:
-        return f'predictor = discreet.load("FOLDER", model={_class(spec)}())  # your class, as it was trained'
-    if spec.table is not None:
         return (
-            'predictor = discreet.load("FOLDER")\n'
+            "import peft\n\n"
+            "# base_model: the one that is named above, as from_pretrained of transformers loads it\n"
+            'model = peft.PeftModel.from_pretrained(base_model, "FOLDER")'
+        )
+    lines = ["import discreet", ""]
+    if spec.model is None:
+        lines += [
+            f"# build_model: a function of yours that returns {_module(spec)} as the script that trained it built it,",
+            "# with the same arguments; the folder has its weights and none of its code",
+            'predictor = discreet.load("FOLDER", model=build_model())',
+        ]
+    else:
+        lines.append('predictor = discreet.load("FOLDER")')
+    if spec.table is not None:
+        lines.append(
             'encoder, values = discreet.prediction.predict_table(predictor, "new.csv")  # columns: encoder.classes'
         )
-    lines = ['predictor = discreet.load("FOLDER")']
-    shape = "(n, ...)" if spec.inputs is None else f"(n, {', '.join(map(str, spec.inputs))})"
-    lines.append(f"predictor.predict(rows)  # rows: an array of shape {shape}, as the data has them")
+    elif spec.inputs is None:
+        lines.append("predictor.predict(rows)  # rows: a tensor or an array, as those of training, a row along axis 0")
+    else:
+        shape = ", ".join(map(str, spec.inputs))
+        lines.append(f"predictor.predict(rows)  # rows: an array of shape (n, {shape}), as the data has them")
     return "\n".join(lines)
 
 
@@ -60,7 +72,7 @@ def use_on_command_line(spec: ModelSpec) -> str | None:
     return None if spec.model is None else "discreet predict FOLDER new.csv"
 
 
-def _class(spec: ModelSpec) -> str:
-    """The last part of the name of the module's class, if it is an identifier."""
+def _module(spec: ModelSpec) -> str:
+    """The module of the maker's own in words: the last part of the name of its class, if it is an identifier."""
     last = (spec.module or "").rpartition(".")[2]
-    return last if last.isidentifier() else "MyNet"
+    return f"the model ({last})" if last.isidentifier() else "the model"
