@@ -28,6 +28,8 @@ def test_a_list_is_a_chat_or_refused(value: object, capsys: pytest.CaptureFixtur
         ("a.jsonl", '{"review": ' + "[" * 10**5 + "]" * 10**5 + "}", "is not JSON"),
         ("a.jsonl", '{"review": "a \\ud800 film"}', "half of a surrogate pair"),
         ("a.jsonl", '{"review": [{"role": "user", "content": [1]}]}', "messages of a chat"),
+        ("a.jsonl", '{"text": "a", "stars": 3}', "row 1 of a.jsonl has no 'review'; it has text, stars: name one of"),
+        ("a.jsonl", '{"review": "", "stars": 3}', "row 1 of a.jsonl has no 'review'; remove the row, or fill it in"),
         ("a.parquet", "PAR1 nonsense", "cannot be read as Parquet"),
         ("a.csv", "review\n" + "film" * 2**23, "is not CSV: field larger"),
     ],

@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from discreet.core.disk import refuse_special
-from discreet.core.errors import InputError, first_line
+from discreet.core.errors import InputError, first_line, plain
 
 _KINDS = {".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 
@@ -38,7 +38,7 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
     try:
         for number, row in enumerate(readers[kind](path, columns), start=1):
             for name in columns:
-                _check(row.get(name), f"row {number} of {path.name}", name)
+                _check(row, f"row {number} of {path.name}", name)
             rows.append({name: row[name] for name in columns})
     except UnicodeDecodeError:
         raise InputError(f"{path} is not in UTF-8; save it so") from None
@@ -47,7 +47,11 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _check(value: Any, where: str, name: str) -> None:
+def _check(row: Mapping[Any, Any], where: str, name: str) -> None:
+    if name not in row:
+        there = ", ".join(plain(str(one))[:80] for one in list(row)[:20]) or "no field"
+        raise InputError(f"{where} has no {name!r}; it has {there}: name one of these, or fill in or remove the row")
+    value = row[name]
     if value is None or value == "":
         raise InputError(f"{where} has no {name!r}; remove the row, or fill it in")
     if isinstance(value, list | dict) and not _is_chat(value):
