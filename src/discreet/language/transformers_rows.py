@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from discreet.core import checks
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 from discreet.language.tasks import IGNORED, Task, task_named
 
 _PACKED = ("seq_lengths", "seq_idx", "cu_seq_lens_q", "cu_seq_lens_k")
@@ -85,6 +85,7 @@ class TransformersRows(Dataset[tuple[Tensor, Tensor]]):
         self.held, self.task, self._padding = rows, task_named(task), padding
         self._length, self._label_length = length, label_length if "decoder_input_ids" in self.task.columns else length
         self._start, self._collator = decoder_start, collator
+        self._first: tuple[int, int] | None = None  # the number of the first row that was read, and of its tokens
         refuse_own_generator(collator)
         names = tuple(columns or self.task.columns)
         if "decoder_input_ids" in names and len(rows):
@@ -105,7 +106,20 @@ class TransformersRows(Dataset[tuple[Tensor, Tensor]]):
             )
         if self.layout.lengths is not None and tuple(len(field) for field in fields) != self.layout.lengths:
             raise InputError(f"row {index} is not as long as row 0; give length=... and label_length=...")
+        self._refuse_lengths(index, fields[0])
         return self.layout.together(fields), target
+
+    def _refuse_lengths(self, index: int, field: Tensor) -> None:
+        """Refuse a row of tokens that is longer or shorter than the first that was read."""
+        if field.dim() != 1 or field.is_floating_point():
+            return
+        first, length = self._first = self._first or (index, len(field))
+        if len(field) != length:
+            made = int(self.task.shifted)  # the last token is not seen
+            raise InputError(
+                f"row {index} has {len(field) + made} tokens and row {first} has {length + made}: they need one "
+                "length, which is public; give PrivateTrainer(length=N) or TransformersRows(length=N), to fill rows up"
+            )
 
     def tensors(self) -> tuple[Tensor, Tensor]:
         """All rows at once: their inputs and their targets, each along axis 0."""
@@ -143,7 +157,8 @@ class TransformersRows(Dataset[tuple[Tensor, Tensor]]):
 
     def _field(self, value: Any, name: str, index: int) -> Tensor:
         """An input field, filled up to its length if it has one number for each token."""
-        found = torch.as_tensor(value)
+        made_by = "the model's image processor" if name == "pixel_values" else "the model's tokenizer"
+        found = _numbers(value, f"the {name} of row {index}", f"make them with {made_by}")
         if found.is_floating_point() and found.numel():  # an empty list of tokens is read as numbers
             return found
         length = self._label_length if name.startswith("decoder_") else self._length
@@ -154,7 +169,8 @@ class TransformersRows(Dataset[tuple[Tensor, Tensor]]):
         if "labels" not in row:
             tokens, mask = torch.as_tensor(row["input_ids"]).long(), torch.as_tensor(row["attention_mask"])
             return self._fitted(tokens.masked_fill(mask == 0, IGNORED), self._length, IGNORED, index, "labels")
-        labels = torch.as_tensor(row["labels"])
+        known = "number classes from 0 (config.label2id), the same in every row"
+        labels = _numbers(row["labels"], f"the label of row {index}", known)
         match self.task.target:
             case "tokens":
                 if labels.dim() != 1:
@@ -195,6 +211,16 @@ def refuse_own_generator(collator: object) -> None:
             f"the collator has random numbers of its own ({(found or ['seed'])[0]}), so what it makes of a row would "
             "depend on the rows before it; leave out its seed: torch's generator is seeded secretly for each row"
         )
+
+
+def _numbers(value: Any, what: str, mend: str) -> Tensor:
+    """A field as a tensor. `InputError` if it is a text or the like."""
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        held = value[0] if isinstance(value, list | tuple) and value else value
+        kind = kind_of(value) if held is value else f"{kind_of(value)} of {type(held).__name__}"
+        raise InputError(f"{what} is {kind}, which is no tensor of numbers; {mend}") from None
 
 
 def filled(field: Tensor, length: int, fill: int) -> Tensor:

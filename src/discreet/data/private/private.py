@@ -86,7 +86,7 @@ class PrivateData:
         else:
             rows = self._one_by_one(indices, each, strict=strict)
             _refuse_mixed(rows, indices)
-            pairs = default_collate(rows)
+            pairs = _collated(rows, indices)
             if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
                 raise InputError(
                     f"each example of the data set must be a pair (input, target){several_inputs.of_row(pairs)}"
@@ -251,6 +251,20 @@ def _refuse_mixed(rows: Sequence[Any], indices: IntArray) -> None:
                 f"row {index} of the data is of types {', '.join(kind)}, row {indices[0]} of {', '.join(kinds[0])}; "
                 "convert all rows to the same types: in a batch torch would, and one row would change all others"
             )
+
+
+def _collated(rows: list[Any], indices: IntArray) -> Any:
+    """The rows as a batch. `InputError` names a row of what is no number: a text, an image."""
+    try:
+        batch = default_collate(rows)
+    except TypeError:
+        if said := several_inputs.no_numbers(rows, indices):
+            raise InputError(said) from None
+        raise
+    whole = isinstance(batch, tuple | list) and all(isinstance(one, Tensor) for one in batch)
+    if not whole and (said := several_inputs.no_numbers(rows, indices)):
+        raise InputError(said)
+    return batch
 
 
 def _kind(part: object) -> str:

@@ -6,12 +6,15 @@ by side in it, and a subclass of the model takes them apart: its weights keep th
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
+
+from discreet.core.array_types import IntArray
 
 _COLUMNS = "; say which field is the target and what the model sees: discreet.Columns(data, target=NAME, inputs=NAMES)"
 
@@ -60,7 +63,7 @@ def for_model(model: nn.Module, error: Exception) -> str:
     names = _arguments(model.forward)
     if len(names) > 1:
         return _advice(f"torch.stack([{', '.join(names)}], 1)", [], len(names), type(model).__name__)
-    keys = _keys(model.forward)
+    keys = _keys(model.forward, names)
     if keys and isinstance(error, TypeError | IndexError | KeyError):  # torch says "too many indices", or the like
         return _advice(f"torch.stack([{', '.join(keys)}], 1)", keys, len(keys), type(model).__name__)
     return ""
@@ -96,15 +99,54 @@ def _is_array(part: object) -> bool:
 
 
 def _arguments(forward: Callable[..., Any]) -> list[str]:
-    """The names of the positional arguments that a forward takes."""
+    """The names of the positional arguments that a forward takes, without switches (`return_dict`)."""
     try:
         found = inspect.signature(forward).parameters.values()
     except (TypeError, ValueError):
         return []
-    return [one.name for one in found if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    return [
+        one.name
+        for one in found
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        and not isinstance(one.default, bool)
+        and not one.name.startswith(("return_", "output_", "use_"))
+    ]
 
 
-def _keys(forward: Callable[..., Any]) -> list[str]:
-    """Names that occur as texts in a forward, which may be the keys of a dictionary that it takes."""
+def _keys(forward: Callable[..., Any], names: Sequence[str]) -> list[str]:
+    """The keys by which a forward looks into its arguments, `names`, as one that takes a dictionary does."""
     code = getattr(forward, "__code__", None)
-    return [] if code is None else [one for one in code.co_consts if isinstance(one, str) and one.isidentifier()]
+    steps = [] if code is None else list(dis.get_instructions(code))
+    keys = [
+        key.argval
+        for held, key, taken in zip(steps, steps[1:], steps[2:], strict=False)
+        if held.opname.startswith("LOAD_FAST") and held.argval in names and isinstance(key.argval, str)
+        if key.opname == "LOAD_CONST" and (taken.opname == "BINARY_SUBSCR" or taken.argrepr == "[]")
+    ]
+    return list(dict.fromkeys(keys))
+
+
+def no_numbers(rows: Sequence[Any], numbers: IntArray) -> str:
+    """What is wrong with the first row whose input or target cannot become a tensor, and how to mend it; "" if there is
+    none. `numbers`: of the rows. No value is in it."""
+    for number, row in zip(numbers, rows, strict=True):
+        if not isinstance(row, tuple | list) or len(row) != 2:
+            continue
+        for what, part in zip(("input", "target"), row, strict=True):
+            if isinstance(
+                part, Tensor | np.ndarray | np.generic | bool | int | float | complex | Mapping | list | tuple
+            ):
+                continue
+            mend = "give a tensor, an array or a number"
+            if type(part).__module__.startswith("PIL."):
+                mend = (
+                    "make a tensor of it, in the data set: torchvision.transforms.ToTensor(), or of numpy.array(image)"
+                )
+            elif isinstance(part, str):
+                mend = (
+                    "give classes as whole numbers from 0, the same for a class in every row: {'first': 0, 'second': 1}"
+                    if what == "target"
+                    else "make numbers of the text first, in the data set (the tokens of a tokenizer)"
+                )
+            return f"row {number} of the data: its {what} is a {type(part).__name__}, which is no number; {mend}"
+    return ""

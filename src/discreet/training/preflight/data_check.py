@@ -18,6 +18,7 @@ from discreet.data.private.several_inputs import for_model
 from discreet.training.augmented_views import transformed
 from discreet.training.preflight.losses.loss_alone import FAILS_ALONE, LOOK_FOR
 from discreet.training.preflight.losses.loss_trials import named
+from discreet.training.preflight.table_entries import NoEntry, entries_checked
 from discreet.training.public.evaluation import rows_at_once
 from discreet.training.public.public_copy import PublicCopy
 
@@ -108,7 +109,8 @@ def _rows_at_once(model: nn.Module, data: PrivateData, device: torch.device) -> 
         seen = transformed(data, data.fetch(np.zeros(1, np.int64))[0].to(device))
     except CANNOT_TAKE:
         return _AT_ONCE  # the error that names the rows comes later
-    return rows_at_once(model, seen[:1], _AT_ONCE)
+    with entries_checked(model, np.zeros(1, np.int64)):
+        return rows_at_once(model, seen[:1], _AT_ONCE)
 
 
 def _try_rows(
@@ -126,8 +128,9 @@ def _try_rows(
     data.fetch(np.array([0, rows[0]]))  # raises the error that a batch with both would raise in a step
     seen = _as_seen(data, inputs.to(device), rows, where)
     try:
-        output = model(seen)
-    except torch.OutOfMemoryError:
+        with entries_checked(model, rows):
+            output = model(seen)
+    except (torch.OutOfMemoryError, NoEntry):
         raise
     except CANNOT_TAKE as error:
         shape = tuple(inputs.shape[1:])
