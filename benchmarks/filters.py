@@ -27,7 +27,7 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.events import Compose, Event
 from discreet.core.guarantee import Guarantee
 from discreet.ledger import Ledger
-from discreet.plan.odometer_rule import Reading
+from discreet.plan.adaptive.odometer_rule import Reading
 from discreet.training.control.odometer_monitor import OdometerMonitor
 
 STEP_MICROSECONDS = 5000.0

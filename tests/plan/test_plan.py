@@ -24,8 +24,8 @@ from discreet.plan import (
     Search,
     ShuffleSampling,
 )
+from discreet.plan.adaptive.odometer_rule import Reading
 from discreet.plan.batches import RatePhase
-from discreet.plan.odometer_rule import Reading
 from discreet.plan.pydantic_base import validate
 
 

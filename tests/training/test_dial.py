@@ -15,7 +15,7 @@ from discreet.accounting.adaptive.odometers import (
 )
 from discreet.core.errors import BudgetExhausted
 from discreet.core.events import Compose, Event, Gaussian, Poisson
-from discreet.plan.odometer_rule import Reading
+from discreet.plan.adaptive.odometer_rule import Reading
 from discreet.training.control.odometer_monitor import OdometerMonitor
 
 SAMPLED: list[Event] = [Poisson(0.02, Gaussian(noise)) for noise in (0.9, 1.1, 4.0)]

@@ -11,11 +11,11 @@ from discreet.accounting.account import Method
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee
+from discreet.plan.adaptive.odometer_rule import Reading
 from discreet.plan.batches import RatePhase
 from discreet.plan.clip_rules import ClipRule
 from discreet.plan.holdout import Holdout
 from discreet.plan.metrics import Metric
-from discreet.plan.odometer_rule import Reading
 from discreet.plan.pydantic_base import Frozen
 from discreet.plan.sampling import Count, Sampling
 from discreet.sampling import Sampler

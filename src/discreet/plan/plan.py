@@ -22,13 +22,13 @@ from discreet.core.events import Event, Gaussian, Poisson
 from discreet.core.guarantee import Guarantee
 from discreet.core.rounding import CONFIRMABLE
 from discreet.plan import pricing, timeline
+from discreet.plan.adaptive.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.batches import RatePhase, check_rates, check_strategy, rate_phases, spread, steps_for
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.fixed import NoisePhase
 from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.keywords import in_our_words
 from discreet.plan.metrics import Metric, check_metrics
-from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.plan_facts import facts_of
 from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, set_aside

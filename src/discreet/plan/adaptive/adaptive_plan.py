@@ -21,13 +21,13 @@ from discreet.core.guarantee import Guarantee
 from discreet.plan.adaptive.history import Controls
 from discreet.plan.adaptive.line_search import LineSearch
 from discreet.plan.adaptive.line_search_check import check_search, usual_filter
+from discreet.plan.adaptive.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.adaptive.policies import Policy, as_policy
 from discreet.plan.adaptive.run_filter import RunFilter, for_budget, loosened
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.keywords import in_our_words
 from discreet.plan.metrics import Counts, Metric, check_metrics
-from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.plan_facts import named_facts
 from discreet.plan.pre_queries import Before, as_before, check_before

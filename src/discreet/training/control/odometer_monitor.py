@@ -9,7 +9,7 @@ from discreet.core.errors import BudgetExhausted
 from discreet.core.events import Event, in_order
 from discreet.core.guarantee import ExPost
 from discreet.core.rounding import rounded_up
-from discreet.plan.odometer_rule import Reading
+from discreet.plan.adaptive.odometer_rule import Reading
 
 
 class OdometerMonitor:
