@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion, evaluation_mode, private_parameters
+from discreet.clipping.admission.table_entries import NoEntry, entries_checked
 from discreet.core.errors import CANNOT_TAKE, InputError, first_line, kind_of
 from discreet.data import PrivateData, as_private, check_rows
 from discreet.data.private.overlap import refuse_own_rows
@@ -18,7 +19,6 @@ from discreet.data.private.several_inputs import for_model
 from discreet.training.augmented_views import transformed
 from discreet.training.preflight.losses.loss_alone import FAILS_ALONE, LOOK_FOR
 from discreet.training.preflight.losses.loss_trials import named
-from discreet.training.preflight.table_entries import NoEntry, entries_checked
 from discreet.training.public.evaluation import rows_at_once
 from discreet.training.public.public_copy import PublicCopy
 
