@@ -33,9 +33,9 @@ def test_what_an_attempt_without_a_step_declared_is_forgotten(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("engines", "begun"), [([], True), ([QUERIES], False), ([QUERIES, "exact"], True), (["exact"], True)]
+    ("engines", "begun"), [([], False), ([QUERIES], False), ([QUERIES, "exact"], True), (["exact"], True)]
 )
-def test_a_run_that_only_answered_queries_has_not_begun(engines: list[str], begun: bool) -> None:
+def test_a_run_without_an_attempt_that_trains_has_not_begun(engines: list[str], begun: bool) -> None:
     bodies = [json.dumps({"engine": engine}) for engine in engines]
     record = [Entry(i, "attempt", "data", "run", i, 0, 0, body, "", "", "") for i, body in enumerate(bodies)]
     assert has_begun(record) is begun

@@ -22,9 +22,9 @@ def keep(file: Path, declared: Mapping[str, Any] | None) -> None:
 
 
 def has_begun(record: Sequence[Entry]) -> bool:
-    """Whether a run has declarations to go on with. One that has only answered queries may still begin with others."""
-    attempts = [entry.content.get("engine") for entry in record if entry.kind == "attempt"]
-    return not attempts or set(attempts) != {QUERIES}
+    """Whether a run has declarations to go on with. One that has only answered queries may still begin with others, and
+    so may one that was opened and killed before its first attempt: perhaps it had not kept its declarations yet."""
+    return any(entry.kind == "attempt" and entry.content.get("engine") != QUERIES for entry in record)
 
 
 def check_kept(file: Path, declared: Mapping[str, Any] | None, others: str) -> None:
