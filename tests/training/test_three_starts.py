@@ -1,4 +1,4 @@
-"""Three starts of one run at a time: none removes what the checkpoint of another names."""
+"""Two and three starts of one run at a time: none takes from another what it goes on with."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from problems import tiny_plan, tiny_training
 
+from discreet import publish, verify
+from discreet.core.errors import LedgerError
 from discreet.training import Training
 from discreet.training.run import opening
 from discreet.training.run.checkpoint_files import load_checkpoint
@@ -64,6 +66,27 @@ def test_a_start_that_begins_while_another_tidies_keeps_its_parts(
         with third.session() as last:
             assert last.position == 6
         assert_whole(first, 6)
+
+
+def test_a_superseded_start_publishes_nothing_and_leaves_the_key(tmp_path: Path) -> None:
+    first = training(tmp_path)
+    with first.session() as session:
+        steps(first, session, 3)
+        second = training(tmp_path, resume=True)
+        with second.session() as later:
+            steps(second, later, 3)
+            second.save(later)
+            with pytest.raises(LedgerError, match="was started again, and goes on there; this start has no") as raised:
+                publish(first.result(session), tmp_path / "out")
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "out").exists()
+    assert first.folder.key.exists()
+    last = training(tmp_path, resume=True)
+    with last.session() as session:
+        assert session.position == 6
+        publish(last.result(session), tmp_path / "out")
+    assert verify(tmp_path / "out").accepted
+    assert not first.folder.key.exists()
 
 
 def saves_while_another_tidies(made: Training, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,7 +268,7 @@ class Training:
         self.team.together("the result", lambda: session.check_result(self.watch.average))
         self._shared_out.end()
         self.team.together("the result", lambda: check_unchanged(self.model, *self._checked.declared))
-        entries = record_for_all(self.team, session.ledger.where, session.run, session.position)
+        entries = record_for_all(self.team, session.ledger.where, session.run, session.position, session.attempt)
         return remember(self.trained(entries, ended=session.ended))
 
     def trained(self, entries: tuple[Entry, ...], ended: str | None = None) -> Trained:

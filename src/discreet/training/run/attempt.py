@@ -72,9 +72,10 @@ def opened(
         yield run
 
 
-def record_for_all(team: Team, where: str, run: str, position: int) -> tuple[Entry, ...]:
-    """All entries of a run, which must hold at least `position` charged steps, in every process."""
-    told = team.told("the record of the run", lambda: [asdict(entry) for entry in record_of(where, run, position)])
+def record_for_all(team: Team, where: str, run: str, position: int, attempt: int) -> tuple[Entry, ...]:
+    """All entries of a run, as `record_of` gives them, in every process."""
+    asked = where, run, position, attempt
+    told = team.told("the record of the run", lambda: [asdict(entry) for entry in record_of(*asked)])
     return tuple(Entry(**entry) for entry in told)
 
 

@@ -116,15 +116,22 @@ def resumed(folder: RunFolder) -> Iterator[Opened]:
         yield found
 
 
-def record_of(where: str, run: str, position: int) -> tuple[Entry, ...]:
-    """All entries of a run, which must hold at least `position` charged steps."""
+def record_of(where: str, run: str, position: int, attempt: int) -> tuple[Entry, ...]:
+    """All entries of a run, which must hold at least `position` charged steps, and no later start than `attempt`: to
+    publish destroys the key, with which that one goes on."""
     ledger = Ledger(where, create=False)
     try:
         if not ledger.charged_steps(run) >= position:
             raise LedgerError(f"the ledger {ledger.shown} has lost charges of this run; restore the newest copy")
-        return tuple(ledger.entries(run))
+        entries = tuple(ledger.entries(run))
     finally:
         ledger.close()
+    if attempt < sum(entry.kind == "attempt" for entry in entries) - 1:
+        raise LedgerError(
+            f"run {run[:8]} was started again, and goes on there; this start has no result to publish. To publish what "
+            "there is, end the other and resume the run"
+        )
+    return entries
 
 
 def with_slack_of(engine: Engine, record: Sequence[Entry]) -> Engine:
