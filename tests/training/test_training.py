@@ -102,7 +102,8 @@ def test_a_checkpoint_holds_nothing_but_what_releases_made(tmp_path: Path) -> No
     trained = tiny_training(tmp_path, model=WithPublicTensors(), public_test=blobs(9, seed=1)).run()
     index = tmp_path / "run" / "checkpoint.json"
     facts = json.loads(index.read_text())
-    assert facts.keys() == {"format", "run", "position", "parts", "state", "sha256"}
+    assert facts.keys() == {"format", "run", "position", "attempt", "parts", "state", "sha256"}
+    assert facts["attempt"] == 0  # the number of the start that wrote it, which the ledger has too
     described = {"model", "optimizer", "scheduler", "evaluations", "bought", "rule"}  # the rule: of the optimizer
     extras = {"progress", "best", "average", "clipping"}  # of adaptive runs, of those that keep the best or average
     assert {key for key, _ in facts["state"]["dict"]} == described | extras
