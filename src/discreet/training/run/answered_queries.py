@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from discreet.clipping.digests import combined_digest, state_digests
-from discreet.core.errors import InputError, PrivacyViolation
+from discreet.core.errors import InputError, LedgerError, PrivacyViolation
 from discreet.core.events import Event, flatten
 from discreet.ledger import QUERIES, Entry
 from discreet.plan import AdaptivePlan, Plan
@@ -20,7 +19,7 @@ from discreet.plan.timeline import UNANSWERED
 from discreet.queries.charging import Account, Payment
 from discreet.randomness import SystemStream
 from discreet.training.former import with_former
-from discreet.training.run.opening import started
+from discreet.training.run.opening import remove_unbegun, started
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
 from discreet.training.run.trained import randomness_of
@@ -93,8 +92,9 @@ def answered_first(
                 planned=plan.before,
             )
         except BaseException:
-            if opened.ledger.charged_steps(opened.run) == 0:
-                shutil.rmtree(folder.path)  # as if it had never been started
+            with suppress(LedgerError):  # else it stays
+                if opened.ledger.charged_steps(opened.run) == 0:
+                    remove_unbegun(folder, options)
             raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.clipping import Engine
 from discreet.core.disk import share_lock
-from discreet.core.errors import LedgerError
+from discreet.core.errors import DiscreetError, LedgerError
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
@@ -20,6 +21,8 @@ from discreet.plan import AdaptivePlan, Plan
 from discreet.training.run.checkpoint_files import Index, load_checkpoint, parts_in, remove_other_parts
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
+
+_log = logging.getLogger("discreet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,33 @@ def started(folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions) -
             charged.close()
             raise
     except BaseException:
-        shutil.rmtree(folder.path)  # nothing was charged, so nothing in it is worth keeping
+        remove_unbegun(folder, options)
         raise
     with share_lock(folder.path), closing(charged):
         yield Opened(key, run, charged)
+
+
+def remove_unbegun(folder: RunFolder, options: RunOptions) -> None:
+    """Remove the folder of a run that failed before a step or a query of its own was charged.
+
+    It stays if a ledger elsewhere knows the run, or cannot be asked: the whole run may be charged there. That is so too
+    where opening it failed, if only the answer of the database was lost.
+    """
+    if options.ledger is None or not folder.identity.exists():
+        shutil.rmtree(folder.path)
+        return
+    try:
+        _, run, where = folder.recall()
+        with closing(Ledger(where, create=False)) as ledger:
+            known = len(ledger.entries(run)) > 0
+    except DiscreetError as error:
+        _log.warning("the run folder %s stays, as its ledger cannot be asked whether it knows the run", folder.path)
+        _log.debug("%s", error)
+        return
+    if known:
+        _log.warning("the run folder %s stays, as its ledger knows the run, and may have charged it", folder.path)
+    else:
+        shutil.rmtree(folder.path)
 
 
 def check_room(where: str | None, dataset: str, guarantee: Callable[[], Guarantee]) -> None:
