@@ -27,12 +27,11 @@ from discreet.plan.batches import RatePhase, check_rates, check_strategy, rate_p
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.fixed import NoisePhase
 from discreet.plan.holdout import Holdout, as_holdout
-from discreet.plan.keywords import in_our_words
 from discreet.plan.metrics import Metric, check_metrics
 from discreet.plan.plan_facts import facts_of
 from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, set_aside
-from discreet.plan.pydantic_base import validate
+from discreet.plan.pydantic_base import in_our_words, validate
 from discreet.plan.run_plan import RunPlan
 from discreet.plan.sampling import Count, Draw, Sampling
 from discreet.plan.tuning.kinds import AnySearch
