@@ -258,11 +258,28 @@ FORGERIES: dict[str, tuple[str, Forge]] = {
     ),
     "run that begins in the middle, resealed": ("ledger", edit(entry("run", "position", 3), resealed)),
     "release beyond the charges, resealed": ("ledger", edit(entry("release", "position", 99), resealed)),
-    "release before an earlier one, resealed": ("ledger", edit(entry("release", "position", 0, -1), resealed)),
     "head before the last entry": ("ledger", edit(put("ledger", "head", "number", value=0))),
     "another format": ("certificate", edit(put("format", value="discreet-certificate/3"))),
     "no claim": ("claim", edit(lambda facts: facts.pop("claim"))),
 }
+
+
+def test_a_release_that_an_earlier_start_notes_late_is_no_forgery(folder: Path) -> None:
+    """Two starts of one run: the first ends at its next charge, and may note what it released after the second does."""
+
+    def late(facts: Facts) -> None:
+        record = facts["ledger"]["entries"]
+        begun = next(one for one in record if one["kind"] == "attempt")
+        noted = next(one for one in record if one["kind"] == "release")
+        first = record.index(noted)
+        record.insert(first + 1, begun | {"attempt": 1})
+        for one in record[first + 2 :]:
+            one["attempt"] = 1
+        record.append(noted | {"attempt": 0})
+        facts["ledger"]["head"]["number"] += 2
+
+    edit(late, resealed)(folder)
+    assert not finds("ledger", verify(folder, pages=False))
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)

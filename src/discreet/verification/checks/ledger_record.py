@@ -63,20 +63,18 @@ def _run_fault(facts: dict[str, Any], record: list[Entry]) -> str | None:
 def _order_fault(facts: dict[str, Any], record: list[Entry]) -> str | None:
     """The fault in the order of attempts, charges and releases; None if a run can have written them so.
 
-    Attempts are numbered from 0. The last that began charges; an earlier one may still note a release.
+    Attempts are numbered from 0. An earlier one may still note a release, and note it twice, when a later one goes on.
     """
-    attempt, position, released = -1, 0, 0
+    attempt, position = -1, 0
     for entry in record[1:]:
         kind, number, place = entry["kind"], entry["attempt"], entry["position"]
         if kind == "attempt":
             attempt += 1
-        if type(number) is not int or number < 0 or (number > attempt if kind == "release" else number != attempt):
+        if type(number) is not int or number < 0 or (number != attempt if kind == "attempt" else number > attempt):
             return f"a {kind} is of attempt {number!r}, where the last that began is attempt {attempt}"
         position += entry["steps"]
-        if kind == "release":
-            if not released <= place <= position:
-                return f"a release after step {place!r} is before an earlier one, or beyond all {position} charges"
-            released = place
+        if kind == "release" and not 0 <= place <= position:
+            return f"a release is noted after step {place!r} of {position} that were charged"
     if any((entry["attempt"], entry["position"]) != (0, 0) for entry in record[:1]):
         return "the run begins at another place than the first"
     if not facts["ledger"]["head"]["number"] >= len(record) - 1:
