@@ -86,6 +86,7 @@ def test_it_agrees_with_the_trainer(trials: Trials, events: dict[str, Any]) -> N
         ),
         *((NegativeBinomialTrials(0.0, success), noise) for success in (0.5, 0.7, 0.97) for noise in (1.0, 8.0)),
         (NegativeBinomialTrials(5.0, 0.9), 3.0),
+        (NegativeBinomialTrials(50.0, 0.9), 8.0),
         *((PoissonTrials(mean), noise) for mean in (1.25, 30.0) for noise in (2.0, 8.6)),
     ],
     ids=str,

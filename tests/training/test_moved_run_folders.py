@@ -81,6 +81,16 @@ def test_a_copy_of_one_that_is_gone_is_refused(begun: Path, how: Any) -> None:
     assert charged(copy) == 3
 
 
+def test_a_copy_that_was_given_the_numbers_of_the_files_of_the_first_is_refused(begun: Path) -> None:
+    """A file system gives freed numbers out again: the time of the last change of the key tells its copy all the
+    same."""
+    moved = begun.rename(begun.with_name("second"))
+    (moved / "key").chmod(0o600)  # as it was: only the time is another
+    with pytest.raises(LedgerError, match="may be a copy"):
+        of(moved, resume=True).run()
+    assert charged(moved) == 3
+
+
 def test_a_moved_folder_goes_to_its_copy_at_the_first_place(begun: Path) -> None:
     """As two that are charged apart would both have what is left."""
     copy = Path(shutil.copytree(begun, begun.with_name("copy")))

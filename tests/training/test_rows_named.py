@@ -46,7 +46,7 @@ def test_a_token_beyond_the_vocabulary(tmp_path: Path) -> None:
     rows[7] = rows[7] | {"input_ids": torch.cat([torch.tensor([words + 3]), torch.as_tensor(rows[7]["input_ids"])[1:]])}
     said = refused(tmp_path, "classification", "BERT", rows)
     assert said == (
-        f"row 7 of the data: the number {words + 3} has no entry in the model's table "
+        "row 7 of the data: a number has no entry in the model's table "
         f"'inner.bert.embeddings.word_embeddings', which has {words} (0 to {words - 1}); make the row by the "
         "vocabulary of this model (its own tokenizer), or give the table more entries"
     )
@@ -67,12 +67,12 @@ class Places(nn.Module):
 def test_rows_longer_than_a_table_of_places(tmp_path: Path) -> None:
     rows = torch.arange(5 * len(LABELS)).view(-1, 5) % 9
     with pytest.raises(
-        InputError, match=r"^rows 0 to .*number 4 has no entry in .*'where', which has 4 .* shorten them"
+        InputError, match=r"^rows 0 to .*a number has no entry in .*'where', which has 4 .* shorten them"
     ):
         tiny_training(tmp_path, model=Places(), data=(rows, LABELS))
     rows = rows[:, :4].clone()
     rows[11, 2] = -1
-    with pytest.raises(InputError, match=r"^row 11 of the data: the number -1 has no entry in .*'words'"):
+    with pytest.raises(InputError, match=r"^row 11 of the data: a number has no entry in .*'words'"):
         tiny_training(tmp_path, model=Places(), data=(rows, LABELS))
 
 

@@ -84,6 +84,7 @@ class Store:
                         " set_config('synchronous_commit', 'on', true)"
                     )
                 yield connection
+            self._check_in_place()  # before anybody goes by what was written
         except (SQLAlchemyError, sqlite3.Error) as error:
             raise self._explained(error) from error
 

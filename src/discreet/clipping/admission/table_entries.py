@@ -55,6 +55,5 @@ def _check(numbers: Tensor, size: int, name: str, rows: IntArray) -> None:
         else "make the row by the vocabulary of this model (its own tokenizer), or give the table more entries"
     )
     raise NoEntry(
-        f"{where}: the number {int(numbers[place])} has no entry in the model's table {name!r}, which has {size} (0 to "
-        f"{size - 1}); {mend}"
+        f"{where}: a number has no entry in the model's table {name!r}, which has {size} (0 to {size - 1}); {mend}"
     )

@@ -194,10 +194,10 @@ class RunFolder:
     def remember(self, run: str, ledger: str) -> None:
         """Write the run's name and ledger, durably: a charged run whose name is lost cannot be resumed. With the seed
         that torch has, which makes the same first model again if the script sets none; and, if the ledger is in this
-        folder, the numbers by which the file system knows its file, which a move keeps and a copy does not."""
+        folder, the numbers by which the file system knows the key beside it, which a move keeps and a copy does not."""
         facts: dict[str, object] = {"run": run, "ledger": ledger, "seed": torch.initial_seed()}
         if ledger == str(self.ledger.absolute()):
-            facts["file"] = _numbers(self.ledger)
+            facts["key"] = _numbers(self.key)
         write_durably(self.identity, (json.dumps(facts) + "\n").encode())
 
     def keep_released(self, tensors: Mapping[str, Tensor]) -> None:
@@ -220,7 +220,7 @@ class RunFolder:
             key = load_key(self.key)
             if not any(key):
                 raise ValueError("a key that was overwritten, but not removed yet")
-            run, ledger, numbers = str(facts["run"]), str(facts["ledger"]), facts.get("file")
+            run, ledger, numbers = str(facts["run"]), str(facts["ledger"]), facts.get("key")
         except (OSError, ValueError, KeyError, TypeError):
             why = "it is published, or its key is lost" if self.identity.exists() else "none was begun there"
             raise InputError(
@@ -232,7 +232,7 @@ class RunFolder:
         """The ledger of the run: where it was, or in this folder if the folder was moved.
 
         Of a folder and its copy only one may have the charges, so what tells them apart decides: the place where the
-        ledger was as long as this run is there, and then the numbers of its file.
+        ledger was as long as this run is there, and then the numbers of the file of its key.
         """
         here, then = self.ledger.absolute(), Path(ledger)
         if "://" in ledger or then == here or not here.exists():
@@ -240,7 +240,7 @@ class RunFolder:
         beside = RunFolder(then.parent).run
         if then.exists() and beside in ("", run):
             return ledger
-        if numbers is not None and numbers == _numbers(here):
+        if numbers is not None and numbers == _numbers(self.key):
             return str(here)
         if then.exists():
             return ledger  # a ledger that does not know the run, and says so
@@ -251,9 +251,10 @@ class RunFolder:
 
 
 def _numbers(file: Path) -> list[int] | None:
-    """Device and number of a file, which stay when it is moved on its disk; None if it cannot be told from a copy."""
+    """Device, number and time of the last change of a file that nobody changes. They stay when its folder is moved on
+    its disk, and nobody can give a copy that time, if it gets the number. None if it cannot be told from a copy."""
     try:
         found = file.stat()
     except OSError:
         return None
-    return [found.st_dev, found.st_ino] if found.st_nlink == 1 else None
+    return [found.st_dev, found.st_ino, found.st_ctime_ns] if found.st_nlink == 1 else None

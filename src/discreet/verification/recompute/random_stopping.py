@@ -76,10 +76,12 @@ def decide_search(events: dict[str, Any], trials: object, delta: float, adjacenc
 def search_bound(events: dict[str, Any], law: Law, delta: float, adjacency: str, tolerance: float) -> float:
     """An epsilon of the search at `delta`, rounded up."""
 
-    def profile(share: float) -> float:
-        return epsilon_bounds(events, min(share, _MOST_DELTA), adjacency, tolerance=tolerance).upper
+    times = max(1.0, law.mean if law.shape is None else 1 + law.shape)  # so often a run's epsilon counts in the surplus
 
-    run = profile(positive("delta", delta) / law.mean * (2 - _UP))
+    def profile(share: float, width: float = tolerance / times) -> float:
+        return epsilon_bounds(events, min(share, _MOST_DELTA), adjacency, tolerance=width).upper
+
+    run = profile(positive("delta", delta) / law.mean * (2 - _UP), tolerance)
     surplus = _poisson(profile, law.mean) if law.shape is None else _negative_binomial(profile, law, run, tolerance)
     return (run + surplus) * _UP
 
