@@ -155,7 +155,7 @@ def test_pages_are_written_again(folder: Path, capsys: pytest.CaptureFixture[str
     assert "not checked: the certificate names other software than there is here" in found.summary
     code, said = told(folder, capsys)
     assert code == 0
-    assert "Not checked: what model.json, plan.yaml, report.html, README.md, verify.py say" in said
+    assert "Not checked: any lower bound, and what model.json, plan.yaml, report.html, README.md, verify.py say" in said
 
 
 def test_the_plan_for_people_has_no_words_of_its_own(folder: Path) -> None:

@@ -13,8 +13,9 @@ from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 
 
-class NoEntry(InputError):
-    """A row has a number that a table of the model has no entry for."""
+class NoEntry(InputError, IndexError):
+    """A row has a number that a table of the model has no entry for. It is torch's IndexError too, for models that
+    catch that."""
 
 
 @contextmanager
@@ -30,7 +31,10 @@ def entries_checked(model: nn.Module, rows: IntArray) -> Iterator[None]:
 
         return check
 
-    tables = [one for one in model.named_modules() if isinstance(one[1], nn.Embedding | nn.EmbeddingBag)]
+    # A type with a forward of its own may be given something else than its entries.
+    tables = [
+        one for one in model.named_modules() if type(one[1]).forward in (nn.Embedding.forward, nn.EmbeddingBag.forward)
+    ]
     handles = [table.register_forward_pre_hook(checks(name), with_kwargs=True) for name, table in tables]
     try:
         yield
