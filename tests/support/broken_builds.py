@@ -95,16 +95,16 @@ def summing(change: Callable[..., dict[str, Any]]) -> Any:
     real = Batch._add
 
     def add(self: Any, criterion: Any, chunk: Any) -> None:
-        given, engine = self._run, self._run.engine
+        given, engine = self._context, self._context.engine
 
         def sums(*inside: Any) -> Any:
             return change(engine.clipped_sum, *inside)
 
-        self._run = given._replace(engine=replace(engine, clipped_sum=sums))
+        self._context = given._replace(engine=replace(engine, clipped_sum=sums))
         try:
             real(self, criterion, chunk)
         finally:
-            self._run = given
+            self._context = given
 
     return patched((Batch, "_add", add))
 
