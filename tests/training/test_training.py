@@ -93,8 +93,8 @@ def test_the_run_folder_holds_key_identity_ledger_checkpoint_and_what_it_is(tmp_
     assert {(run / name).stat().st_mode & 0o777 for name in ("key", "checkpoint.json", part.name)} == {0o600}
     assert tuple(trained.secrets) == (run / "key", run / "checkpoint.json", part)
     facts = json.loads((run / "run.json").read_text())
-    where, file = (run / "ledger.sqlite").resolve(), (run / "ledger.sqlite").stat()
-    assert facts.pop("file") == [file.st_dev, file.st_ino]
+    where, key = (run / "ledger.sqlite").resolve(), (run / "key").stat()
+    assert facts.pop("key") == [key.st_dev, key.st_ino, key.st_ctime_ns]
     assert facts == {"run": trained.entries[0].run, "ledger": str(where), "seed": torch.initial_seed()}
 
 
