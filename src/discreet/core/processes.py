@@ -66,7 +66,7 @@ def rank() -> int:
 
 
 def world_size() -> int:
-    """How many processes torchrun has started; 1 for one alone."""
+    """The number of processes that torchrun has started; 1 for one alone."""
     return int(os.environ["WORLD_SIZE"]) if launched() else 1
 
 

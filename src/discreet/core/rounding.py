@@ -10,8 +10,8 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 CONFIRMABLE = 1 + 5e-4
-"""What is claimed is this many times what was proved or spent, so that another accountant, which rounds differently,
-can confirm the claim."""
+"""Claims are this many times what was proved or spent, so that another accountant, which rounds differently, can
+confirm them."""
 
 
 def rounded_up(value: float, digits: int = 5) -> str:

@@ -269,7 +269,7 @@ def _free(name: str, taken: Collection[str]) -> str:
 
 
 def _in_order(found: Array) -> npt.NDArray[np.bool_]:
-    """Which of the rows (low, high) are finite, and low below high."""
+    """For each row (low, high): whether both are finite, and low is below high."""
     right: npt.NDArray[np.bool_] = np.isfinite(found).all(1) & (found[:, 0] < found[:, 1])
     return right
 

@@ -1,4 +1,4 @@
-"""What `transformers.Trainer` would call in training and `PrivateTrainer` would not, refused by name."""
+"""Hooks, callbacks and arguments of `transformers.Trainer` that `PrivateTrainer` would ignore, refused by name."""
 
 from __future__ import annotations
 

@@ -76,7 +76,10 @@ class Session:
 
     @property
     def reading(self) -> ExPost | None:
-        """The odometer's reading of everything charged; None without an odometer. It is ex post, and no guarantee."""
+        """The odometer's reading of everything charged; None without an odometer. It is ex post, and no guarantee.
+
+        After a charge that failed the ledger is asked: of several processes, all must read then, or none.
+        """
         return self._charged.reading
 
     @property

@@ -157,7 +157,7 @@ def _fault(module: nn.Module) -> str | None:
 
 
 def is_compiled(module: nn.Module) -> bool:
-    """Whether torch has compiled this module, and it has parameters to train."""
+    """Whether a module with parameters to train is compiled by torch."""
     return _compiled(module) != "" and any(parameter.requires_grad for parameter in module.parameters())
 
 

@@ -127,8 +127,8 @@ def _keys(forward: Callable[..., Any], names: Sequence[str]) -> list[str]:
 
 
 def no_numbers(rows: Sequence[Any], numbers: IntArray) -> str:
-    """What is wrong with the first row whose input or target cannot become a tensor, and how to mend it; "" if there is
-    none. `numbers`: of the rows. No value is in it."""
+    """The fault of the first row whose input or target cannot become a tensor, with its mend; "" if there is none.
+    `numbers`: of the rows. No value of a row is in it."""
     for number, row in zip(numbers, rows, strict=True):
         if not isinstance(row, tuple | list) or len(row) != 2:
             continue

@@ -36,7 +36,7 @@ _INDEXED = "indexed"
 lost; elsewhere they are of a first checkpoint that was not finished."""
 
 _TRIES = 20
-"""How often an index is read whose parts another start removes meanwhile, with a later index in its place."""
+"""The most times that an index is read again, as another start put a later one in its place and removed its parts."""
 
 _NAME = re.compile(r"checkpoint-\d+-[0-9a-f]+-\d+\.safetensors")
 """The names that `part_name` gives: an index that names another file is not ours."""

@@ -140,7 +140,7 @@ class RunFolder:
 
     @property
     def remedy(self) -> str:
-        """What mends a resumed start whose plan or model is not the first's: likely its random weights have no seed."""
+        """Advice for a resumed start with another plan or model than the first: likely random weights have no seed."""
         if self.seed == torch.initial_seed():
             return "resume with the same"
         call = f"torch.manual_seed({'' if self.seed is None else self.seed}) before it is made, as in the first start"
