@@ -1,5 +1,5 @@
 """`python -m discreet`: the command line, as torchrun starts it."""
 
-from discreet.cli.app import main
+from discreet.cli import main
 
 main()

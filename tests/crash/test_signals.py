@@ -58,6 +58,16 @@ def interrupted(recipe: Path, number: signal.Signals) -> tuple[int, str]:
     return process.returncode, said
 
 
+def test_ctrl_c_while_the_command_line_is_loaded_is_one_line() -> None:
+    code = (
+        "import sys\nclass Stop:\n    def find_spec(name, *_):\n        if name == 'typer':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop)\nfrom discreet.cli import main; main(['--version'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "discreet: interrupted\n")
+
+
 def charged() -> int:
     ledger = Ledger("out.run/ledger.sqlite")
     try:
