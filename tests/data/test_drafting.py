@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -72,6 +74,28 @@ def test_what_is_told_and_what_is_public_is_filled_in(tmp_path: Path) -> None:
     assert load_schema(tmp_path / "s.yaml").target == ("outcome",)
     numbers = yaml.safe_load(draft(table, known=Known("x", "row", 500, (public,))))["columns"]["x"]
     assert numbers == {"type": "number", "low": 0, "high": 7, "spread": 3.2, "centre": 3.8, "outside": "clip"}
+
+
+def test_a_public_range_keeps_the_long_tail_that_the_name_tells(tmp_path: Path) -> None:
+    table, public = tmp_path / "t.csv", tmp_path / "public.csv"
+    table.write_text("income,outcome\n5000,ill\n")
+    public.write_text("income,outcome\n100,ill\n90000,well\n")
+    columns = yaml.safe_load(draft(table, known=Known("outcome", "row", 500, (public,))))["columns"]
+    assert columns["income"] == {"type": "number", "low": 0, "high": 90000, "scale": "log"}
+    columns = yaml.safe_load(draft(table, known=Known("income", "row", 500, (public,))))["columns"]
+    assert "scale" not in columns["income"]  # the target has a spread instead
+    assert "spread" in columns["income"]
+
+
+def test_categories_keep_the_order_that_a_public_table_declares(tmp_path: Path) -> None:
+    codes = pa.array([2, 0, 1, 2])
+    levels = pa.DictionaryArray.from_arrays(codes, ["never", "at times", "always", "unheard of"])
+    pq.write_table(pa.table({"smokes": levels, "outcome": levels}), tmp_path / "public.parquet")
+    known = Known("outcome", "row", 500, (tmp_path / "public.parquet",), balance=True)
+    columns = yaml.safe_load(draft(tmp_path / "public.parquet", known=known))["columns"]
+    assert columns["smokes"]["categories"] == ["never", "at times", "always"]
+    assert columns["outcome"]["categories"] == ["never", "at times", "always"]
+    assert list(columns["outcome"]["shares"]) == ["never", "at times", "always"]
 
 
 def test_nothing_is_read_off_the_private_table(tmp_path: Path) -> None:

@@ -112,16 +112,15 @@ def _share(share: float) -> str:
 
 
 def _number(name: str, kind: Kind, seen: Sequence[PublicColumns], *, predicted: bool) -> str:
-    limits = limits_of(kind)
+    limits, proposed = limits_of(kind), plausible(name)
+    scale = ", scale: log" if proposed is not None and proposed.log else ""
     for public in seen:
         found, spread = public.range_of(name), public.spread_of(name)
         if found is not None and spread is not None:
-            more = f", spread: {spread[1]:.15g}, centre: {spread[0]:.15g}, outside: clip" if predicted else ""
+            more = f", spread: {spread[1]:.15g}, centre: {spread[0]:.15g}, outside: clip" if predicted else scale
             bounds = f"low: {found[0]:.15g}, high: {found[1]:.15g}"
             return f"{{type: number, {bounds}{more}{limits}}}  # as in {public.name}"
-    proposed = plausible(name)
     if proposed is not None:
-        scale = ", scale: log" if proposed.log else ""
         bounds = f"low: {proposed.low:.15g}, high: {proposed.high:.15g}"
         return f"{{type: number, {bounds}{scale}{limits}}}  # proposed by its name: check it"
     codes = "  # if its numbers are codes: {type: category, categories: FILL_IN}" if kind.name == "whole" else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,6 +76,7 @@ def public_columns(path: Path, kinds: dict[str, Kind], target: str | None = None
     schema = validate(Schema, facts | {"missing": ABSENT}, "schema")
     found: dict[str, list[Array]] = {name: [np.empty(0)] for name in (*numbers, *days)}
     texts = {name: Counter[str]() for name in listed}
+    ordered: dict[str, list[str]] = {}
     count = 0
     for block in blocks(path, schema, [*found, *listed]) if names else ():
         count += block.num_rows
@@ -83,7 +84,8 @@ def public_columns(path: Path, kinds: dict[str, Kind], target: str | None = None
             found[name].append(_present(block.column(name), own[name], schema))
         for name in listed:
             texts[name].update(dict(occurring(block.column(name), schema.marks)))
-    kept = {name: sorted(_shown(values)) for name, values in texts.items() if 0 < len(values) <= _MOST}
+            ordered.setdefault(name, _own_order(block.column(name), schema.marks))
+    kept = {name: _in_order(_shown(found), ordered[name]) for name, found in texts.items() if 0 < len(found) <= _MOST}
     unlike = tuple(name for name, values in texts.items() if len(values) > max(_MOST, count / 2))
     measured = {name: np.concatenate(parts) for name, parts in found.items()}
     codes = missing_codes({name: measured[name] for name in numbers}, {text for one in texts.values() for text in one})
@@ -99,6 +101,19 @@ def _present(values: pa.Array, kind: Kind, schema: Schema) -> Array:
         column = Date.model_validate(WIDEST_DAYS | {"format": kind.format})
     found, _ = amounts(values, column, schema.marks)
     return found[~np.isnan(found)]
+
+
+def _own_order(values: pa.Array, marks: Marks) -> list[str]:
+    """The categories in the order in which the file declares them; [] where it declares none, as a .csv file."""
+    if not pa.types.is_dictionary(values.type):
+        return []
+    return [text for text, _ in occurring(values.dictionary, marks)]
+
+
+def _in_order(texts: Iterable[str], first: Sequence[str]) -> list[str]:
+    """The texts: those of `first` in its order, then the others in alphabetical order."""
+    places = {text: place for place, text in enumerate(first)}
+    return sorted(texts, key=lambda text: (places.get(text, len(places)), text))
 
 
 def _shown(values: Iterable[str]) -> Iterator[str]:
