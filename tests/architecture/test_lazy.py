@@ -20,6 +20,7 @@ PLAN = ["--rate", "0.01", "--steps", "100", "--delta", "1e-5", "--json"]
         f"from discreet.cli.app import run; assert run(['compare', '--noise', '1', *{PLAN}]) == 0",
         "from discreet.cli.app import run; assert run(['epsilon', '--help']) == 0",
         "from discreet.cli.app import run; assert run(['reproduce', '--list']) == 0",
+        "from discreet.data.tables import Schema, blocks, load_schema",
     ],
 )
 def test_nothing_heavy_is_loaded(code: str) -> None:
@@ -27,6 +28,11 @@ def test_nothing_heavy_is_loaded(code: str) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == []
+
+
+def test_a_draft_of_a_schema_does_not_load_torch() -> None:
+    code = "import sys; from discreet.data.tables.drafting.draft import draft; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
 
 
 def test_the_library_does_not_load_pydantic() -> None:

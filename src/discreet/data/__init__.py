@@ -1,36 +1,30 @@
-"""Data as training sees it, and the data sets that recipes name."""
+"""Data as training sees it, and the data sets that recipes name. Names are loaded on first use."""
 
-from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from discreet.data.private.augmented import AUGMENTATIONS, Augmented, flip, shift
-from discreet.data.private.groups import Groups, group
-from discreet.data.private.held_out import Parts, hold_out
-from discreet.data.private.named_columns import Columns
-from discreet.data.private.parts import Portion, in_parts
-from discreet.data.private.private import PrivateData, as_private, as_public, check_rows
-from discreet.data.private.sites import Sites
-from discreet.data.sets.adult import a9a, adult
-from discreet.data.sets.arrays import npz
-from discreet.data.sets.cancer import cancer
-from discreet.data.sets.cifar10 import cifar10
-from discreet.data.sets.digits import digits
-from discreet.data.sets.imdb import imdb
-from discreet.data.sets.mnist import mnist
-from discreet.data.sets.movielens import movielens
-from discreet.data.sets.splits import Split
+if TYPE_CHECKING:
+    from discreet.data.private.augmented import AUGMENTATIONS, Augmented, flip, shift
+    from discreet.data.private.groups import Groups, group
+    from discreet.data.private.held_out import Parts, hold_out
+    from discreet.data.private.named_columns import Columns
+    from discreet.data.private.parts import Portion, in_parts
+    from discreet.data.private.private import PrivateData, as_private, as_public, check_rows
+    from discreet.data.private.sites import Sites
+    from discreet.data.sets.named_sets import DATASETS
+    from discreet.data.sets.splits import Split
 
-DATASETS: dict[str, Callable[..., Split]] = {
-    "a9a": a9a,
-    "adult": adult,
-    "cancer": cancer,
-    "cifar10": cifar10,
-    "digits": digits,
-    "imdb": imdb,
-    "mnist": mnist,
-    "movielens": movielens,
-    "npz": npz,
+_HOMES = {
+    **dict.fromkeys(("AUGMENTATIONS", "Augmented", "flip", "shift"), "private.augmented"),
+    **dict.fromkeys(("Groups", "group"), "private.groups"),
+    **dict.fromkeys(("Parts", "hold_out"), "private.held_out"),
+    "Columns": "private.named_columns",
+    **dict.fromkeys(("Portion", "in_parts"), "private.parts"),
+    **dict.fromkeys(("PrivateData", "as_private", "as_public", "check_rows"), "private.private"),
+    "Sites": "private.sites",
+    "Split": "sets.splits",
+    "DATASETS": "sets.named_sets",
 }
-"""Data sets by the name that recipes give them; each takes the path of `--data`, and arguments of its own."""
 
 __all__ = [
     "AUGMENTATIONS",
@@ -52,3 +46,10 @@ __all__ = [
     "in_parts",
     "shift",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, from its file, on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"discreet.data.{_HOMES[name]}"), name)

@@ -1,31 +1,64 @@
-"""Tables with a schema: read in blocks, encoded row by row, kept in a private file while a run lasts."""
+"""Tables with a schema: read in blocks, encoded row by row, kept in a private file while a run lasts.
 
-from discreet.data.tables.bought import (
-    buy_columns,
-    columns_bought,
-    counts_bought,
-    events_bought,
-    provisional,
-    refuse_bought,
-    what_of,
-    with_bought,
-)
-from discreet.data.tables.categories import Boolean, BoughtCategories, Category
-from discreet.data.tables.columns import Bought, Date, Ignore, Number
-from discreet.data.tables.encoder import Encoded, Encoder
-from discreet.data.tables.evaluation.public_metrics import check_groups, metrics_of
-from discreet.data.tables.files.csv_format import CsvFormat
-from discreet.data.tables.files.reading import blocks, is_table
-from discreet.data.tables.schema import Schema, load_schema
-from discreet.data.tables.table import (
-    PrivateTable,
-    PublicTable,
-    image_paths,
-    named,
-    new_rows,
-    private_table,
-    public_table,
-)
+Names are loaded on first use: what reads a schema or a header waits for no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from discreet.data.tables.bought import (
+        buy_columns,
+        columns_bought,
+        counts_bought,
+        events_bought,
+        provisional,
+        refuse_bought,
+        what_of,
+        with_bought,
+    )
+    from discreet.data.tables.categories import Boolean, BoughtCategories, Category
+    from discreet.data.tables.columns import Bought, Date, Ignore, Number
+    from discreet.data.tables.encoder import Encoded, Encoder
+    from discreet.data.tables.evaluation.public_metrics import check_groups, metrics_of
+    from discreet.data.tables.files.csv_format import CsvFormat
+    from discreet.data.tables.files.reading import blocks, is_table
+    from discreet.data.tables.schema import Schema, load_schema
+    from discreet.data.tables.table import (
+        PrivateTable,
+        PublicTable,
+        image_paths,
+        named,
+        new_rows,
+        private_table,
+        public_table,
+    )
+
+_HOMES = {
+    **dict.fromkeys(
+        (
+            "buy_columns",
+            "columns_bought",
+            "counts_bought",
+            "events_bought",
+            "provisional",
+            "refuse_bought",
+            "what_of",
+            "with_bought",
+        ),
+        "bought",
+    ),
+    **dict.fromkeys(("Boolean", "BoughtCategories", "Category"), "categories"),
+    **dict.fromkeys(("Bought", "Date", "Ignore", "Number"), "columns"),
+    **dict.fromkeys(("Encoded", "Encoder"), "encoder"),
+    **dict.fromkeys(("check_groups", "metrics_of"), "evaluation.public_metrics"),
+    "CsvFormat": "files.csv_format",
+    **dict.fromkeys(("blocks", "is_table"), "files.reading"),
+    **dict.fromkeys(("Schema", "load_schema"), "schema"),
+    **dict.fromkeys(
+        ("PrivateTable", "PublicTable", "image_paths", "named", "new_rows", "private_table", "public_table"), "table"
+    ),
+}
 
 __all__ = [
     "Boolean",
@@ -60,3 +93,10 @@ __all__ = [
     "what_of",
     "with_bought",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, from its file, on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"discreet.data.tables.{_HOMES[name]}"), name)
