@@ -22,9 +22,10 @@ from discreet.core.events import BoundedRange, Gaussian
 from discreet.core.release import Receipt
 from discreet.data import PrivateData, as_private
 from discreet.methods import AGD
+from discreet.queries.choices import FULL_SCORE
 from discreet.randomness import TestStream
 from discreet.training.control import step_size_search as search_module
-from discreet.training.control.step_size_search import UNITS, Candidates, StepSizeSearch, clipped_losses, objectives
+from discreet.training.control.step_size_search import Candidates, StepSizeSearch, clipped_losses, objectives
 
 FALSE_ALARM = 1e-9
 SIZES = (0.0, 0.5, 1.0, 40.0)
@@ -55,30 +56,30 @@ def test_a_row_adds_between_0_and_the_bound_to_every_score(
     more = torch.cat([inputs[:place], torch.tensor([row]), inputs[place:]])
     labels = torch.cat([targets[:place], torch.tensor([target]), targets[place:]])
     change = scores((more, labels), seed=seed) - scores((inputs, targets), seed=seed)
-    assert ((change >= 0) & (change <= UNITS)).all()
+    assert ((change >= 0) & (change <= FULL_SCORE)).all()
 
 
 def test_without_clipping_a_row_would_move_them_by_more(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs, targets = blobs(24)
     hard = torch.cat([inputs, torch.full((1, FEATURES), 1e4)]), torch.cat([targets, torch.tensor([2])])
-    assert scores(hard).max() - scores((inputs, targets)).max() <= UNITS
+    assert scores(hard).max() - scores((inputs, targets)).max() <= FULL_SCORE
     monkeypatch.setattr(
         search_module,
         "clipped_losses",
-        lambda losses, bound: (losses.double() * (UNITS / bound)).round().to(torch.int64),
+        lambda losses, bound: (losses.double() * (FULL_SCORE / bound)).round().to(torch.int64),
     )
     change = scores(hard) - scores((inputs, targets))
-    assert change.max() > 100 * UNITS
+    assert change.max() > 100 * FULL_SCORE
 
 
 def test_a_loss_that_is_no_number_counts_as_the_bound_and_changes_no_choice() -> None:
     losses = torch.tensor([math.nan, math.inf, -math.inf, -1.0, 0.0, 1.5, 3.0, 9.0, 1e38])
     whole = clipped_losses(losses, BOUND).tolist()
-    assert whole == [UNITS, UNITS, UNITS, 0, 0, UNITS // 2, UNITS, UNITS, UNITS]
+    assert whole == [FULL_SCORE, FULL_SCORE, FULL_SCORE, 0, 0, FULL_SCORE // 2, FULL_SCORE, FULL_SCORE, FULL_SCORE]
     inputs, targets = blobs(24)
     broken = torch.cat([inputs, torch.full((1, FEATURES), math.nan)]), torch.cat([targets, torch.tensor([1])])
     change = scores(broken, chunk=25) - scores((inputs, targets), chunk=25)
-    assert change.tolist() == [UNITS] * len(SIZES)
+    assert change.tolist() == [FULL_SCORE] * len(SIZES)
 
 
 def test_scores_are_sums_over_rows_however_they_are_cut_and_of_no_rows_zero() -> None:
@@ -94,7 +95,7 @@ def test_scores_are_sums_over_rows_however_they_are_cut_and_of_no_rows_zero() ->
     for chunk in (1, 4, 7, 30, 64):
         found = scores((inputs, targets), chunk=chunk)
         assert found.dtype == np.int64
-        assert found * (BOUND / UNITS) == pytest.approx(expected, abs=1e-4)
+        assert found * (BOUND / FULL_SCORE) == pytest.approx(expected, abs=1e-4)
     nobody = PrivateData(TensorDataset(inputs[:0], targets[:0]))
     assert objectives(line, nn.CrossEntropyLoss(), nobody, BOUND, 5).tolist() == [0] * len(SIZES)
     assert torch.equal(line.model.weight, linear().weight)  # type: ignore[arg-type]
@@ -112,7 +113,7 @@ def test_convolutions_are_the_same_in_the_faster_layout() -> None:
         with torch.no_grad():
             output = torch.func.functional_call(model, there, (inputs,))
         losses = nn.functional.cross_entropy(output, targets, reduction="none").clamp(0, BOUND)
-        assert score * (BOUND / UNITS) == pytest.approx(float(losses.double().sum()), abs=1e-4)
+        assert score * (BOUND / FULL_SCORE) == pytest.approx(float(losses.double().sum()), abs=1e-4)
 
 
 class Lingering(nn.Module):
@@ -156,7 +157,7 @@ def test_a_huge_row_moves_no_other(criterion: nn.Module) -> None:
         objectives(line, criterion, as_private((inputs[rows], targets[rows])), BOUND, 64)
         for rows in ([*range(66)], kept)
     )
-    assert all(0 <= change <= UNITS for change in (whole - part).tolist())
+    assert all(0 <= change <= FULL_SCORE for change in (whole - part).tolist())
 
 
 def test_the_objective_is_looked_at_without_dropout() -> None:
@@ -206,7 +207,7 @@ def test_the_choice_is_the_exponential_mechanism(monkeypatch: pytest.MonkeyPatch
     plan = agd(epsilon=4.0)
     search = searching(plan, "exact")
     totals = np.array([60.0, 51.0, 57.0, 69.0, 78.0, 63.0, 55.5])  # clipped losses at the seven candidates
-    cached = (totals * (UNITS / BOUND)).astype(np.int64)
+    cached = (totals * (FULL_SCORE / BOUND)).astype(np.int64)
     counts = drawn(search, plan, 20_000, cached, monkeypatch)
     assert plan.line_search is not None
     law = -plan.line_search.epsilon / BOUND * totals
@@ -229,7 +230,7 @@ def test_scores_are_scaled_by_what_one_row_and_rounding_can_move(
     line = Candidates(search._model, search._candidates(()).directions, plan.line_search.step_sizes(()))  # type: ignore[union-attr]
     whole = objectives(line, nn.CrossEntropyLoss(), as_private(blobs()), BOUND, 24)
     assert plan.line_search is not None
-    assert seen[0] == pytest.approx(-plan.line_search.epsilon / wider * (whole / UNITS), rel=1e-6)
+    assert seen[0] == pytest.approx(-plan.line_search.epsilon / wider * (whole / FULL_SCORE), rel=1e-6)
 
 
 def test_a_choice_is_made_by_its_own_receipt_only() -> None:

@@ -6,16 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, WithJsonSchema, model_validator
 
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian
 from discreet.plan.pydantic_base import Frozen
-from discreet.plan.sampling import Count, Rate
+from discreet.plan.sampling import Count, Positive, Rate
 from discreet.sampling import EveryoneSampler, PoissonSampler, Sampler
-
-Positive = Annotated[float, Field(gt=0)]
 
 Part = Literal["training", "holdout"]
 """Rows to train on, or held out."""

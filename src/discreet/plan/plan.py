@@ -33,11 +33,10 @@ from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, set_aside
 from discreet.plan.pydantic_base import in_our_words, validate
 from discreet.plan.run_plan import RunPlan
-from discreet.plan.sampling import Count, Draw, Sampling
+from discreet.plan.sampling import Count, Draw, Positive, Sampling
 from discreet.plan.tuning.kinds import AnySearch
 from discreet.sampling import OVERFLOW, PoissonSampling, Sampler
 
-Positive = Annotated[float, Field(gt=0)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
 
 _BLOCK, _MOST_BLOCKS = 50, 1000

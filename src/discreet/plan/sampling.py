@@ -8,9 +8,9 @@ from pydantic import Field
 
 from discreet.core.extras import plug_in
 from discreet.sampling import SAMPLERS, SamplingRecord
-from discreet.sampling.record import Count, Draw, Rate
+from discreet.sampling.record import Count, Draw, Positive, Rate
 
-__all__ = ["Count", "Draw", "Rate", "Sampling"]
+__all__ = ["Count", "Draw", "Positive", "Rate", "Sampling"]
 
 if TYPE_CHECKING:
     Sampling = SamplingRecord

@@ -39,6 +39,9 @@ _NOISES: dict[str, Callable[[Substream, int], Array]] = {
 _LEAST_SCALE = 2.0**-1000
 """Smaller noise would be rounded by a half, and scores are divided by it."""
 
+FULL_SCORE = 2**30
+"""The most that one unit adds to an exact score, in whole numbers: scores of models add up on this grid."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:

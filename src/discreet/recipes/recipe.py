@@ -28,9 +28,9 @@ from discreet.plan import (
     ShuffleSampling,
 )
 from discreet.plan.clipping import AnyClipping, Clipping
-from discreet.plan.plan import Delta, Positive
+from discreet.plan.plan import Delta
 from discreet.plan.pydantic_base import Frozen
-from discreet.plan.sampling import Count, Rate
+from discreet.plan.sampling import Count, Positive, Rate
 from discreet.recipes.example import example
 from discreet.recipes.models.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, one_of

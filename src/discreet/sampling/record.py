@@ -20,6 +20,7 @@ from discreet.sampling.sampler import Sampler
 
 Rate = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
 LARGEST_WHOLE = 2**63 - 1
 
 

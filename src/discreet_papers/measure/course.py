@@ -11,9 +11,7 @@ from discreet.accounting import schedules
 from discreet.core.adjacency import Adjacency, Query
 from discreet.core.events import Compose, Epoch, Event, FixedSize, Gaussian, Poisson, Repeat
 from discreet.plan.pydantic_base import Frozen, validate
-
-Positive = Annotated[float, Field(gt=0)]
-Count = Annotated[int, Field(ge=1)]
+from discreet.sampling.record import Count, Positive
 
 _ADJACENCY = {"shuffle": Adjacency.ZERO_OUT, "fixed_size": Adjacency.REPLACE_ONE}
 

@@ -11,12 +11,11 @@ from pydantic import Field
 
 from discreet.accounting.theories import rdp
 from discreet.plan.pydantic_base import Frozen
+from discreet.sampling.record import Positive
 from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Line, Panel
 from discreet_papers.pages.tables import Table
 from discreet_papers.part import Cell, Facts, Results, Setting
-
-Positive = Annotated[float, Field(gt=0)]
 
 
 class Case(Frozen):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -13,14 +13,13 @@ from discreet.accounting.answers.calibrate import calibrate_noise
 from discreet.core.errors import InputError
 from discreet.core.events import Event
 from discreet.plan.pydantic_base import Frozen
+from discreet.sampling.record import Positive
 from discreet_papers.measure.course import Course, course_of
 from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Line, Panel
 from discreet_papers.pages.tables import Table
 from discreet_papers.part import Cell, Facts, Results, Setting, over
 from discreet_papers.parts.epsilon import NAMES, brief
-
-Positive = Annotated[float, Field(gt=0)]
 
 
 class NoiseRow(Frozen):

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from discreet.plan.pydantic_base import Frozen
+from discreet.sampling.record import Count, Positive
 from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Line, Panel
 from discreet_papers.pages.tables import Table
 from discreet_papers.part import Cell, Facts, Results, Setting
-
-Positive = Annotated[float, Field(gt=0)]
-Count = Annotated[int, Field(ge=1)]
 
 _MINIMUM = (3.0, 0.5)
 

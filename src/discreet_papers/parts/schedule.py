@@ -14,13 +14,11 @@ from discreet.accounting.theories import zcdp
 from discreet.core.adjacency import Adjacency
 from discreet.core.events import Gaussian, in_order
 from discreet.plan.pydantic_base import Frozen
+from discreet.sampling.record import Count, Positive
 from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Line, Panel
 from discreet_papers.pages.tables import Table
 from discreet_papers.part import Cell, Facts, Results, Setting
-
-Positive = Annotated[float, Field(gt=0)]
-Count = Annotated[int, Field(ge=1)]
 
 
 class ScheduleRow(Frozen):

@@ -27,13 +27,13 @@ from discreet.plan.adaptive.run_filter import RunFilter, for_budget, loosened
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.metrics import Counts, Metric, check_metrics
-from discreet.plan.plan import Delta, Positive
+from discreet.plan.plan import Delta
 from discreet.plan.plan_facts import named_facts
 from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, refuse_unproved, set_aside
 from discreet.plan.pydantic_base import check_names, in_our_words, validate
 from discreet.plan.run_plan import RunPlan
-from discreet.plan.sampling import Count, Draw
+from discreet.plan.sampling import Count, Draw, Positive
 from discreet.sampling import NoSampling, PoissonSampler, PoissonSampling, ShuffleSampling
 
 

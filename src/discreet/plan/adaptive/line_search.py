@@ -18,8 +18,7 @@ from discreet.core.errors import InputError
 from discreet.core.events import BoundedRange
 from discreet.plan.adaptive.history import Controls, History, Phase
 from discreet.plan.pydantic_base import Frozen
-
-Positive = Annotated[float, Field(gt=0)]
+from discreet.plan.sampling import Count, Positive
 
 
 class LineSearch(Frozen):
@@ -43,10 +42,10 @@ class LineSearch(Frozen):
     bound: Positive
     epsilon: Positive
     growth: Positive = 0.1
-    candidates: Annotated[int, Field(ge=1)] = 20
+    candidates: Count = 20
     largest: Positive = 2.0
     widen: Annotated[float, Field(ge=0)] = 0.1
-    every: Annotated[int, Field(ge=1)] = 10
+    every: Count = 10
 
     @property
     def metric(self) -> str | None:

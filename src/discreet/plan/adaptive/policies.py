@@ -23,14 +23,12 @@ from discreet.core.errors import InputError
 from discreet.plan.adaptive.history import Controls, History, Phase
 from discreet.plan.adaptive.line_search import LineSearch
 from discreet.plan.pydantic_base import Frozen
+from discreet.plan.sampling import Count, Positive
 
 Function = Callable[[int, History], Controls | None]
 
 Seen = Literal["accuracy", "count", "training_accuracy", "holdout_accuracy"]
 """What a policy may look at: the accuracy on public data, bought counts, or a metric that is bought."""
-
-Positive = Annotated[float, Field(gt=0)]
-Count = Annotated[int, Field(ge=1)]
 
 
 class Constant(Frozen):

@@ -25,9 +25,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
-
-from pydantic import Field
+from typing import Any, ClassVar, Literal
 
 from discreet.accounting.account import Method
 from discreet.accounting.theories.pure import largest_range
@@ -36,9 +34,8 @@ from discreet.core.errors import InputError
 from discreet.core.events import BoundedRange, Event
 from discreet.plan.fixed import FixedPlan, P
 from discreet.plan.pricing import set_aside
+from discreet.plan.sampling import Positive
 from discreet.plan.tuning.candidates import Candidates, grid_of
-
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class PartsSearch(Candidates):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from discreet.core.events import Event, Gaussian, Repeat
 from discreet.plan import Counts, NoSampling, PoissonSampling, ShuffleSampling
 from discreet.plan.adaptive.policies import Policy
-from discreet.plan.plan import Positive
 from discreet.plan.pydantic_base import Frozen
-from discreet.plan.sampling import Count
+from discreet.plan.sampling import Count, Positive
 
 
 class Course(Frozen):

@@ -11,9 +11,8 @@ from discreet.core.adjacency import Query
 from discreet.core.events import Gaussian
 from discreet.data import Split
 from discreet.features import precompute
-from discreet.plan.plan import Positive
 from discreet.plan.pydantic_base import Frozen
-from discreet.plan.sampling import Count
+from discreet.plan.sampling import Count, Positive
 
 
 class RecipeComponents(Frozen):

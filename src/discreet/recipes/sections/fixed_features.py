@@ -11,8 +11,8 @@ from discreet.core.errors import InputError
 from discreet.data import Split
 from discreet.features import FRONT_ENDS, Beside, Deskew, precompute
 from discreet.features.precompute import Precomputed
-from discreet.plan.plan import Positive
 from discreet.plan.pydantic_base import Frozen
+from discreet.plan.sampling import Positive
 
 
 class Features(Frozen):

@@ -26,15 +26,12 @@ from discreet.data import PrivateData
 from discreet.methods import AGD
 from discreet.methods.agd import moved
 from discreet.plan import AdaptivePlan, LineSearch, Phase, Plan
-from discreet.queries.choices import noisy_argmax
+from discreet.queries.choices import FULL_SCORE, noisy_argmax
 from discreet.randomness import Purpose, Stream
 from discreet.training.control.losses_apart import LossesApart, losses_at, singly
 from discreet.training.preflight.model_check import admit_evaluated
 from discreet.training.preflight.random_rows import Examples, random_rows
 from discreet.training.public.public_copy import PublicCopy
-
-UNITS = 2**30
-"""The number of parts that the bound of a loss is cut into: the grid of the scores."""
 
 _MARGIN = 8
 """The float slack must be this many times the measured difference on random rows."""
@@ -65,14 +62,14 @@ def _laid_out(parameter: Tensor) -> Tensor:
 
 
 def clipped_losses(losses: Tensor, bound: float) -> Tensor:
-    """Losses of rows, clipped to [0, bound], as whole multiples of bound / `UNITS`. A loss that is not finite counts as
-    the bound.
+    """Losses of rows, clipped to [0, bound], as whole multiples of bound / `FULL_SCORE`. A loss that is not finite
+    counts as the bound.
 
     So a row with a loss of NaN adds the same to every candidate, and does not drop out.
     """
     values = losses.detach().double()
     values = torch.where(values.isfinite(), values.clamp(0.0, bound), bound)
-    return (values * (UNITS / bound)).round().to(torch.int64).clamp(0, UNITS)
+    return (values * (FULL_SCORE / bound)).round().to(torch.int64).clamp(0, FULL_SCORE)
 
 
 def objectives(
@@ -82,7 +79,7 @@ def objectives(
     bound: float,
     chunk: int,
 ) -> IntArray:
-    """The sum of the clipped losses of all rows at each candidate, in units of bound / `UNITS`; exact: shape (k,).
+    """The sum of the clipped losses of all rows at each candidate, in units of bound / `FULL_SCORE`; exact: shape (k,).
 
     `chunk` rows and one copy of the parameters are held at a time. Each row is predicted alone, so that its loss
     depends on no other row, down to the last bit. Model and loss are in evaluation mode and see no row themselves:
@@ -140,7 +137,7 @@ class StepSizeSearch:
             self._policy.bound,
             self._chunk,
         )
-        scaled = scores * (-self._policy.epsilon / (UNITS * (1 + self._slack)))
+        scaled = scores * (-self._policy.epsilon / (FULL_SCORE * (1 + self._slack)))
         return sizes[noisy_argmax(scaled, "gumbel", stream.substream(Purpose.NOISE, receipt.position))]
 
     def move(self, step_size: float) -> None:

@@ -20,15 +20,12 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import PrivacyViolation
 from discreet.data import Portion, PrivateData, group
 from discreet.plan import PartsSearch
-from discreet.queries.choices import noisy_argmax
+from discreet.queries.choices import FULL_SCORE, noisy_argmax
 from discreet.randomness import Substream
 from discreet.training.preflight.data_check import try_every_row
 from discreet.training.private_metrics.counts import check_countable
 from discreet.training.private_metrics.noisy_metrics import check_losses
 from discreet.training.private_metrics.unit_values import unit_values
-
-UNITS = 2**30
-"""The grid of the scores: the most that a unit may add to a score is cut into this many parts."""
 
 
 class PrivateChoice:
@@ -48,15 +45,15 @@ class PrivateChoice:
             check_losses(model, criterion, self._data)
 
     def score(self, model: nn.Module, criterion: Criterion) -> int:
-        """The sum over all units, exact, of what each adds: from 0 to `UNITS`. Private; higher is better."""
+        """The sum over all units, exact, of what each adds: from 0 to `FULL_SCORE`. Private; higher is better."""
         bound = self._search.bound or 1.0
         units = np.arange(len(self._data), dtype=np.int64)
         values = unit_values(self._search.score, bound, model, criterion, self._data, units)
-        total = sum(min(UNITS, math.floor(value / bound * UNITS)) for value in values)
+        total = sum(min(FULL_SCORE, math.floor(value / bound * FULL_SCORE)) for value in values)
         return total if self._search.score == "accuracy" else -total
 
     def choose(self, scores: Sequence[int | None], substream: Substream) -> int:
-        """The place of one score, with probability proportional to e^(epsilon score / `UNITS`).
+        """The place of one score, with probability proportional to e^(epsilon score / `FULL_SCORE`).
 
         One that is None is never chosen: its model diverged, which its own part of the data alone decides.
         """
@@ -65,4 +62,4 @@ class PrivateChoice:
         places, known = zip(*((place, one) for place, one in enumerate(scores) if one is not None), strict=True)
         # Subtracted as whole numbers, so that the largest scores are compared without rounding.
         below = np.array([score - max(known) for score in known], dtype=np.float64)
-        return int(places[noisy_argmax(below * (self._range / UNITS), "gumbel", substream)])
+        return int(places[noisy_argmax(below * (self._range / FULL_SCORE), "gumbel", substream)])

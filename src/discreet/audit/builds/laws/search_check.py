@@ -30,6 +30,7 @@ from discreet.data import PrivateData, as_private
 from discreet.ledger import Entry
 from discreet.plan import PartsSearch, Search
 from discreet.plan.tuning.candidates import grid_of
+from discreet.queries.choices import FULL_SCORE
 from discreet.randomness import Purpose, SystemStream, new_run_key
 from discreet.training import PublicData, RunOptions, Setup, Trained, Tuning
 from discreet.training.tuning.tuning import score_of
@@ -226,9 +227,8 @@ def _of_parts(pair: tuple[_Watched, _Watched]) -> list[Outcome]:
     changed = sum(one != other for one, other in zip(_contents(tuning), _contents(fewer), strict=True))
     tuning.again()
     late = 0 if _charged(tuning) else 1
-    unit = 2**30
-    scores = [round(unit * 3 * i / search.choice.epsilon / search.parts) for i in range(search.parts - 1)]
-    weights = np.exp(np.array(scores) * (search.choice.epsilon / unit))
+    scores = [round(FULL_SCORE * 3 * i / search.choice.epsilon / search.parts) for i in range(search.parts - 1)]
+    weights = np.exp(np.array(scores) * (search.choice.epsilon / FULL_SCORE))
     stream = SystemStream.start(new_run_key(), 0).substream(Purpose.NOISE, 0)
     picked = Counter(choice.choose(scores, stream) for _ in range(_DRAWS))
     laws = [
