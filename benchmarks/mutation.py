@@ -56,7 +56,6 @@ GROUPS: dict[str, dict[str, list[str]]] = {
             QUICK,
         ],
         PACKAGE + "schedules.py": ["formulas_published", "schedules", "published_numbers"],
-        PACKAGE + "theories/equal_privacy.py": ["published_numbers"],
         PACKAGE + "answers/attack_risk.py": ["formulas", "meaning"],
         "src/discreet/core/adjacency.py": ["theories -k laplace"],
     },

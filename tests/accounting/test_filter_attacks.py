@@ -10,11 +10,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from adversaries import Judge, Pair, Spent, judge, path_switching, spikes
+from corollary_1 import filter_admits
 
 from discreet.accounting.adaptive import filter_decision
 from discreet.accounting.adaptive.filter_fit import at_order, curve_filter, gaussian_filter, zcdp_filter
 from discreet.accounting.adaptive.filters import BasicFilter, Conversion, Filter, GaussianFilter
-from discreet.accounting.theories import paper_figures, rdp
+from discreet.accounting.theories import rdp
 from discreet.core.array_types import Array
 from discreet.core.events import Gaussian, Poisson, Repeat
 
@@ -36,7 +37,7 @@ def corollary_1(epsilon: float, conversion: rdp.Conversion) -> Judge:
 
     def decide(spent: Spent, pair: Pair) -> Spent | None:
         cost = {order: pair.renyi(order) for order in ORDERS}
-        admitted = paper_figures.filter_admits(dict(zip(ORDERS, spent, strict=True)), cost, budget)
+        admitted = filter_admits(dict(zip(ORDERS, spent, strict=True)), cost, budget)
         return tuple(a + b for a, b in zip(spent, cost.values(), strict=True)) if admitted else None
 
     return decide

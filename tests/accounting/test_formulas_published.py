@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import mpmath as mp
 import pytest
+from corollary_1 import filter_admits, filter_curve
 
 from discreet.accounting.schedules import Schedule, epochs_within, parse, solve_rate
 from discreet.accounting.theories import basic_and_advanced, paper_figures
@@ -172,16 +173,16 @@ def test_published_dropout_is_the_formula() -> None:
 def test_published_filter_is_the_formula() -> None:
     orders = paper_figures.LECUYER_ORDERS
     assert (len(orders), orders[:2], orders[-3:]) == (38, (1.25, 1.5), (10.0, 16, 32))
-    budget = paper_figures.filter_curve(3.0, 1e-5)
+    budget = filter_curve(3.0, 1e-5)
     assert list(budget) == list(orders)
     assert budget[16] == pytest.approx(3 - math.log(1e5) / 15)
     spent = dict.fromkeys(orders, 1.0)
-    assert paper_figures.filter_admits(spent, {**dict.fromkeys(orders, 9.0), 32: budget[32] - 1.0}, budget)
-    assert not paper_figures.filter_admits(spent, {**dict.fromkeys(orders, 9.0), 32: budget[32] - 0.999}, budget)
+    assert filter_admits(spent, {**dict.fromkeys(orders, 9.0), 32: budget[32] - 1.0}, budget)
+    assert not filter_admits(spent, {**dict.fromkeys(orders, 9.0), 32: budget[32] - 0.999}, budget)
     with pytest.raises(InputError, match="delta"):
-        paper_figures.filter_curve(3.0, 0.0)
+        filter_curve(3.0, 0.0)
     with pytest.raises(InputError, match="epsilon"):
-        paper_figures.filter_curve(-3.0, 1e-5)
+        filter_curve(-3.0, 1e-5)
 
 
 # Schedules

@@ -4,13 +4,15 @@ Rounding: a figure printed with d decimals must be met within one unit of the la
 """
 
 import math
+from functools import partial
 
 import pytest
+from corollary_1 import filter_admits, filter_curve
 
 from discreet.accounting import schedules
 from discreet.accounting.account import Method, account, guarantee
+from discreet.accounting.answers.calibrate import calibrate_noise
 from discreet.accounting.theories import gdp, paper_figures, rdp, zcdp
-from discreet.accounting.theories.equal_privacy import less_noise
 from discreet.core.errors import InputError
 from discreet.core.events import Gaussian, Poisson, Repeat
 from discreet.core.guarantee import Estimate, Guarantee, Published
@@ -104,8 +106,8 @@ def test_lecuyer_fine_tuning_with_his_orders() -> None:
     assert order in orders
     one = dict(zip(orders, curve(orders) / 4900, strict=True))
     spent = {order: 4899 * cost for order, cost in one.items()}
-    assert paper_figures.filter_admits(spent, one, paper_figures.filter_curve(5.765, 1e-6))
-    assert not paper_figures.filter_admits(spent, one, paper_figures.filter_curve(5.76, 1e-6))
+    assert filter_admits(spent, one, filter_curve(5.765, 1e-6))
+    assert not filter_admits(spent, one, filter_curve(5.76, 1e-6))
 
 
 @pytest.mark.parametrize(("epoch", "reading"), [(6, 4.40), (20, 4.84), (50, 6.91)])
@@ -127,13 +129,15 @@ def test_lecuyer_odometer_formula(epoch: int, reading: float) -> None:
 def test_less_noise_at_equal_privacy(sigma: float, epoch: int, printed: float, mu: float) -> None:
     """GDP figure 4. What the exact account allows is less, or more, than the CLT says; it alone is proved."""
     steps = round(epoch / MNIST)
-    found = less_noise(MNIST, sigma, steps, 1e-5)
-    assert found.clt == pytest.approx(printed, abs=0.0051 if printed > 1 else 0.00051)
-    assert gdp.clt_mu([(MNIST, found.clt, steps)]) == pytest.approx(mu, abs=0.0051)
-    assert found.guarantee.epsilon <= found.epsilon
-    assert found.clt < found.exact < sigma
-    event = Repeat(Poisson(MNIST, Gaussian(found.exact)), steps)
-    assert guarantee(event, 1e-5).epsilon <= found.epsilon
+    epsilon = paper_figures.moments(rdp.compose([(partial(rdp.sampled_gaussian, MNIST, sigma), steps)]), 1e-5)
+    clt = gdp.clt_noise(gdp.mu_for(epsilon, 1e-5), MNIST, steps)
+    assert clt == pytest.approx(printed, abs=0.0051 if printed > 1 else 0.00051)
+    assert gdp.clt_mu([(MNIST, clt, steps)]) == pytest.approx(mu, abs=0.0051)
+    exact, proved = calibrate_noise(lambda noise: Repeat(Poisson(MNIST, Gaussian(noise)), steps), epsilon, 1e-5)
+    assert proved.epsilon <= epsilon
+    assert clt < exact < sigma
+    event = Repeat(Poisson(MNIST, Gaussian(exact)), steps)
+    assert guarantee(event, 1e-5).epsilon <= epsilon
 
 
 def test_dropout_sigmas_need_passes_for_iterations() -> None:

@@ -32,7 +32,7 @@ Draws = Callable[[int], Sequence[Sequence[int]]]
 TOLERANCE = 2e-3
 """Room for rounding, relative to the sensitivity."""
 
-RUNS, DRAWS = 400, 200
+RUNS, DRAWS, UNITS = 400, 200, 60
 _NUMBERS, _PAIRS = 20_000, (40, 400)
 """Numbers of noise that are looked at, and the least and the most pairs of releases that they come from."""
 
@@ -61,15 +61,15 @@ def step_outcomes(make: Make, rows: Rows, claim: StepClaim, effort: float = 1.0)
         return [*found, _game(make, rows, claim, max(100, round(RUNS * effort)))]
 
 
-def draw_outcomes(draws: Draws, rate: float, units: int = 60, steps: int = DRAWS) -> list[Outcome]:
-    """Batches against Poisson sampling: each of `units` rows in each batch with probability `rate`.
+def draw_outcomes(draws: Draws, rate: float, steps: int = DRAWS) -> list[Outcome]:
+    """Batches against Poisson sampling: each of `UNITS` rows in each batch with probability `rate`.
 
     `draws(rows)`: the numbers of the rows in each of some batches, of a data set of so many rows: from 0, and each at
     most once in a batch. It is called until there are `steps` batches of two runs, and again for a data set of a fifth
     more rows, at the same rate.
     """
     found = []
-    for name, size in (("draws", units), ("draws, more units", units + units // 5)):
+    for name, size in (("draws", UNITS), ("draws, more units", UNITS + UNITS // 5)):
         one, other = (_drawn(draws, size, steps) for _ in range(2))
         unlike = [run for run in (one, other) if isinstance(run, str)]
         if isinstance(one, str) or isinstance(other, str):

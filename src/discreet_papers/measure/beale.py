@@ -47,7 +47,7 @@ def course(
     points, noise = [model.at.detach().numpy().copy()], []
     for step in range(steps):
         rows = {"at": torch.from_numpy(gradients(points[-1]))}
-        clip = _clip(method, len(points[0]))
+        clip = _clip(method)
         total = clipped_sum(rows, clip)["at"].numpy()
         std = multiplier * clip.sensitivity
         event = Gaussian(max(multiplier, 1e-12))
@@ -63,7 +63,7 @@ def course(
     return Course(np.array(points), np.array(noise))
 
 
-def _clip(method: TrainingMethod, numbers: int) -> Clip:
+def _clip(method: TrainingMethod) -> Clip:
     if method.geometry is None:
         return Clip(method.clipping["norm"], 2.0**-40)
     scales = {name: scale.clone() for name, scale in method.geometry.scales().items()}

@@ -14,8 +14,7 @@ release, `filter_decision.decide` admits or refuses its cost; a refused event is
 
 The first is also Theorem 1 of Lecuyer 2021, the third is in Whitehouse et al. 2023, the fourth in Koskela et al. 2023.
 
-Corollary 1 of Lecuyer 2021 admits while *some* order has room. That is not proved, so it is no filter here
-(`theories.paper_figures.filter_admits`).
+Corollary 1 of Lecuyer 2021 admits while *some* order has room. That is not proved, so it is no filter here.
 
 Adding a unit and removing it are both covered: costs bound the divergence in either direction.
 """

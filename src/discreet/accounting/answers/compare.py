@@ -27,6 +27,9 @@ from discreet.core.events import (
 )
 from discreet.core.guarantee import Guarantee, Statement
 
+_POINTS = 24
+"""Points of a curve, denser early, where curves bend."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -159,17 +162,15 @@ def curves(
     steps: int,
     delta: float,
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
-    methods: Sequence[Method] = tuple(Method),
-    points: int = 24,
 ) -> dict[Method, list[Point]]:
-    """Epsilon over the steps of a plan, for every method that covers it; points are denser early, where curves bend.
+    """Epsilon over the steps of a plan, for every method that covers it.
 
     Only the last point is as precise as that of `compare`.
     """
     found: dict[Method, list[Point]] = {}
-    for count in sorted({max(1, round(steps * (k / points) ** 2)) for k in range(2, points + 1)}, reverse=True):
+    for count in sorted({max(1, round(steps * (k / _POINTS) ** 2)) for k in range(2, _POINTS + 1)}, reverse=True):
         tolerance = default_tolerance if count == steps else _coarse
-        for row in compare(first_steps(count), delta, adjacency, list(found) or methods, tolerance):
+        for row in compare(first_steps(count), delta, adjacency, list(found) or tuple(Method), tolerance):
             if row.statement is not None:
                 found.setdefault(row.method, []).insert(0, Point(count, row.statement.epsilon))
     return found

@@ -20,6 +20,7 @@ from discreet.core.array_types import Array, IndexArray
 
 _NEGLIGIBLE = 1e-11
 _MAX_ORDER = 1e9
+_PRECISION = 0.01
 _ALIKE_NOISE, _ALIKE_RATE = 0.02, 0.05
 """Parts within these relative distances are planned as one: a window does not show smaller differences."""
 
@@ -124,19 +125,17 @@ def plan_window(
     return Window(order, min(-low, epsilon, high), high, above, below, max(epsilon, 0.0), cumulant.floor(order))
 
 
-def minimise(
-    function: Callable[[float], float], low: float, high: float, precision: float = 0.01
-) -> tuple[float, float]:
+def minimise(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
     """Argument and value of the minimum of a unimodal function on [low, high], by a search over log(argument).
 
-    Golden section, to a relative `precision` of the argument. (scipy.optimize would do, but takes longer to import than
-    most answers take to compute.)
+    Golden section, to a relative `_PRECISION` of the argument. (scipy.optimize would do, but takes longer to import
+    than most answers take to compute.)
     """
     ratio = (math.sqrt(5) - 1) / 2
     left, right = math.log(low), math.log(high)
     inner = [right - ratio * (right - left), left + ratio * (right - left)]
     values = [function(math.exp(point)) for point in inner]
-    while right - left > precision:
+    while right - left > _PRECISION:
         if values[0] <= values[1]:
             right, inner[1], values[1] = inner[1], inner[0], values[0]
             inner[0] = right - ratio * (right - left)

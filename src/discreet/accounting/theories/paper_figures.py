@@ -7,13 +7,12 @@ says how.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from discreet.accounting.theories import basic_and_advanced, rdp, zcdp
-from discreet.core import checks
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError, NotProved
 
@@ -187,22 +186,6 @@ def dropout_zcdp_noise(epsilon: float, passes: float, rate: float, delta: float,
     tau = passes / (2 * zcdp.rho_for_loose(epsilon, delta))
     amplified = _textbook(rate * step_delta) / math.sqrt(tau)
     return _textbook(step_delta) / math.log1p(math.expm1(amplified) / rate)
-
-
-def filter_curve(epsilon: float, delta: float, orders: Sequence[float] = LECUYER_ORDERS) -> dict[float, float]:
-    """The budget per order of the filter of Lecuyer 2021, Corollary 1: epsilon - log(1/delta) / (alpha - 1).
-
-    As printed, a release is admitted while **some** order has room (`filter_admits`). That is not proved, and is false
-    with the improved conversion, since the order that keeps room may depend on the outputs. Sound filters fix one
-    order, or require room at all orders.
-    """
-    log = -math.log(checks.open_unit("delta", delta))
-    return {order: checks.positive("epsilon", epsilon) - log / (order - 1) for order in orders}
-
-
-def filter_admits(spent: Mapping[float, float], proposal: Mapping[float, float], budget: Mapping[float, float]) -> bool:
-    """Corollary 1 as printed: whether `spent` plus `proposal` fits `budget` at some order."""
-    return any(spent[order] + proposal[order] <= room for order, room in budget.items())
 
 
 def _textbook(delta: float) -> float:

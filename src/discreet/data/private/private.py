@@ -130,9 +130,9 @@ class PrivateData:
             return replace(self, dataset=self.dataset.taken(rows), groups=None)
         return replace(self, dataset=Subset(self.dataset, rows.tolist()), groups=None)
 
-    def check(self, classes: int | None, at_most: int) -> None:
-        """`check_size` and `check_rows` for all of it."""
-        self.check_size(1, at_most)
+    def check(self, classes: int | None) -> None:
+        """`check_size` and `check_rows` for all of it, whatever its size."""
+        self.check_size(1, len(self))
         for start in range(0, self.rows, _CHECKED_AT_ONCE):
             indices = torch.arange(start, min(start + _CHECKED_AT_ONCE, self.rows)).numpy()
             check_rows(*self.fetch(indices), start, classes)

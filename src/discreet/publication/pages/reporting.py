@@ -55,7 +55,7 @@ def answers(
             "the model; the bound holds also for an adversary who sees every noisy sum of its training, so for all "
             "models on the way",
         ),
-        ("Looks at the data that are covered", _covered(facts, plan, search)),
+        ("Looks at the data that are covered", _covered(plan, search)),
         ("Looks at the data that are not covered", _uncovered(facts, plan)),
         ("Unit", f"{words.unit} ({claim['unit']}); {words.several[0].lower()}{words.several[1:]}"),
         ("Adjacency", f"{claim['adjacency']}: {words.neighbours.get(claim['adjacency'], '')}"),
@@ -73,7 +73,7 @@ def answers(
     ]
 
 
-def _covered(facts: dict[str, Any], plan: Plan | AdaptivePlan, search: Mapping[str, Any] | None) -> str:
+def _covered(plan: Plan | AdaptivePlan, search: Mapping[str, Any] | None) -> str:
     parts = [f"{'' if plan.policy is None else 'at most '}{number(plan.steps)} steps of training"]
     if plan.before:
         parts.append(f"{number(len(plan.before))} before the first step")

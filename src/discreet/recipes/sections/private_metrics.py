@@ -13,9 +13,9 @@ from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, Repeat
 from discreet.plan import Metric
 from discreet.plan.holdout import percent_read
-from discreet.plan.metrics import Kind, Part, Positive
+from discreet.plan.metrics import Kind, Part
 from discreet.plan.pydantic_base import Frozen, validate
-from discreet.plan.sampling import Count, Rate
+from discreet.plan.sampling import Count, Positive, Rate
 from discreet.plan.timeline import purchases_of
 
 _LEFT_FREE = 1 - 2e-3

@@ -18,7 +18,7 @@ from discreet.clipping.separation.copies import copied
 from discreet.core.errors import DiscreetError, InputError, Interrupted
 from discreet.ledger import Entry, Ledger
 from discreet.methods import Averaging
-from discreet.plan import PartsSearch, Plan, Search
+from discreet.plan import Plan, Search
 from discreet.plan.tuning.kinds import AnySearch
 from discreet.queries.best_trial import uniform_index
 from discreet.queries.draws import check_drawable, draw_trials
@@ -134,7 +134,7 @@ class Tuning:
             if isinstance(search, Search):
                 found = self._best(search, run, choices, stop)
             else:
-                found = self._chosen(search, run, choices, stop)
+                found = self._chosen(run, choices, stop)
         if not has_finite_weights(found.model):  # said of the winner alone, which is all that the search releases
             raise InputError(
                 "the weights of the best trial are NaN or infinite, so there is no model to publish; search among "
@@ -160,7 +160,7 @@ class Tuning:
             )
         return best
 
-    def _chosen(self, search: PartsSearch, run: str, choices: Substream, stop: Stop) -> Trained:
+    def _chosen(self, run: str, choices: Substream, stop: Stop) -> Trained:
         """The candidate chosen by the part of the data that none of them was trained on."""
         assert self._choice is not None
         trials: list[Trained] = []

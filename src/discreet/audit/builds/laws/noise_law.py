@@ -39,7 +39,7 @@ def noise_outcomes(subject: Subject, *, steps: int = 40) -> list[Outcome]:
     at closely in the second."""
     start = time.process_time()
     runs = [_alone(subject, steps) for _ in range(2)]  # the second must not repeat the first
-    problem = next((found for found in (_fault(one, steps) for one in runs) if found), None)
+    problem = next((found for found in (_fault(one) for one in runs) if found), None)
     if problem is not None:
         return [Outcome("noise/empty batches", problem, wrong=True, seconds=time.process_time() - start)]
     spans = _spans(subject, runs[0])
@@ -70,7 +70,7 @@ def _beside_sums(subject: Subject, steps: int) -> list[Outcome]:
     one = _seeded(subject, plan, rows, None)
     other = _seeded(subject, plan, rows, one)
     name = "noise/scale, batches drawn"
-    problem = _fault(one, plan.steps) or _fault(other, plan.steps)
+    problem = _fault(one) or _fault(other)
     if problem:
         return [Outcome(name, problem, wrong=True, seconds=time.process_time() - start)]
     between = (_standard(one) - _standard(other)) / np.sqrt(2)
@@ -92,7 +92,7 @@ def _seeded(subject: Subject, plan: Plan, rows: object, lead: Trace | None) -> T
         return follow(training, lead)
 
 
-def _fault(trace: Trace, steps: int) -> str | None:
+def _fault(trace: Trace) -> str | None:
     """Why the noise of a run cannot be looked at, which is a finding."""
     if trace.failed:
         return f"the run fails: {trace.failed}"

@@ -68,7 +68,7 @@ def index_add(given: Given) -> Label:
 @rule("index", "_unsafe_index")
 def index(given: Given) -> Label:
     """`self[places]`; `places` has a tensor or None for each of the first axes."""
-    return _indexed(given["self"], given["indices"], given.shape, given)
+    return _indexed(given["self"], given["indices"], given)
 
 
 @rule("index_put", "_index_put_impl", "_unsafe_index_put")
@@ -76,7 +76,7 @@ def index_put(given: Given) -> Label:
     """`self[places] = values`: the label of the values must fit that of the entries read at these places."""
     first, values = given["self"], given["values"]
     label = as_rows(first.label, first.shape, given.batch)
-    read = _indexed(Value(label, first.shape, first.ref), given["indices"], None, given)
+    read = _indexed(Value(label, first.shape, first.ref), given["indices"], given)
     if label == SHARED:
         return SHARED if read == SHARED and values.label == SHARED else MIXED
     if not isinstance(read, Rows) or read.axis != 0 or label != BATCH or values.label not in (SHARED, UNIFORM, BATCH):
@@ -84,7 +84,7 @@ def index_put(given: Given) -> Label:
     return label if values.label != BATCH or values.shape[0] == given.batch else MIXED
 
 
-def _indexed(first: Value, places: tuple[Value | None, ...], shape: tuple[int, ...] | None, given: Given) -> Label:
+def _indexed(first: Value, places: tuple[Value | None, ...], given: Given) -> Label:
     named = [(axis, one) for axis, one in enumerate(places) if isinstance(one, Value)]
     label = as_rows(first.label, first.shape, given.batch)
     if any(one.label == MIXED or (one.mask and one.dims != 1) for _, one in named) or (

@@ -90,7 +90,7 @@ def check_alone(model: nn.Module, criterion: Criterion, examples: Examples) -> N
             "make what is compared one row (two views of it, a pair, a triplet)"
         )
     factors = _factors(model, criterion, examples)
-    if _weights_cancel(criterion, model, examples):
+    if _weights_cancel(criterion, examples):
         _log.warning(
             "the class weights of %s have no effect: each row is taken alone, and reduction='mean' divides it by its "
             "own weight; take reduction='sum', with weights of at most 1, as larger ones meet the clip norm",
@@ -141,7 +141,7 @@ def _only_compares(model: nn.Module, criterion: Criterion, examples: Examples) -
     return False
 
 
-def _weights_cancel(criterion: Criterion, model: nn.Module, examples: Examples) -> bool:
+def _weights_cancel(criterion: Criterion, examples: Examples) -> bool:
     if not isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss) or examples.targets.dim() != 1:
         return False
     if criterion.weight is None or criterion.reduction != "mean" or examples.targets.is_floating_point():
