@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from discreet.certificate.adapter_files import BESIDE
-from discreet.certificate.files import FILES
+from discreet.certificate.files import FILES, RELEASED
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.core.errors import InputError
 from discreet.core.events.event_json import to_json
@@ -21,7 +21,6 @@ from discreet.publication.pages.card import model_card
 from discreet.publication.pages.contents import CONTENTS, contents
 from discreet.publication.pages.formats import code, markdown
 from discreet.publication.pages.reporting import rho, tier
-from discreet.verification.checks.released_tensors import FILE as RELEASED
 
 
 def make_facts(noise: Any = 4.0) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from discreet.accounting.adaptive.odometers import (
 from discreet.core.errors import InputError
 from discreet.core.events import Allocation, Compose, Event, Gaussian, Poisson, Repeat
 from discreet.core.events.event_json import to_json
-from discreet.publication.pages.card import certified_epsilon
+from discreet.publication.pages.certificate_facts import certified_epsilon
 from discreet.verification.recompute import odometers as independent
 
 pytestmark = pytest.mark.usefixtures("recomputed_once")

@@ -28,7 +28,7 @@ from discreet.publication.disclosure.holder import (
 from discreet.publication.disclosure.registry_record import as_yaml, record, tier
 from discreet.publication.disclosure.sections import sections
 from discreet.publication.disclosure.statement import statement_page
-from discreet.publication.pages.card import plan_of
+from discreet.publication.pages.certificate_facts import plan_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "folders.tar.xz"
 SCHEMA: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "deployments-schema.yaml").read_text())

@@ -21,12 +21,12 @@ Inner events are Gaussian, or pure (Laplace, NoisyMax, BoundedRange), not both; 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from discreet.accounting.pld.epsilon_interval import Periods, Release
 from discreet.accounting.pld.replacement_interval import Filled
-from discreet.accounting.releases import Dominated, Pure, PureRelease, Releases, SelectionRelease
+from discreet.accounting.releases import Dominated, Pure, PureRelease, Releases, SelectionRelease, constant
 from discreet.accounting.theories import shuffled, sparse, truncation
 from discreet.core.adjacency import Adjacency, Norm, Query, sensitivity_ratio
 from discreet.core.errors import InputError, NotProved
@@ -135,7 +135,7 @@ def _add_rounds(found: Releases, draw: CyclicPoisson, count: int) -> None:
         _add(found, draw, draw.rate, draw.event, count)
         return
     release = Release(draw.rate, _joint_noise(draw, queries, found.adjacency), count)
-    found.dominated.append(Dominated(release, _constant(0.0)))
+    found.dominated.append(Dominated(release, constant(0.0)))
 
 
 def _add_truncation(found: Releases, draw: TruncatedPoisson, count: int) -> None:
@@ -192,7 +192,7 @@ def _add_epoch(found: Releases, epoch: Epoch, count: int) -> None:
         own = [(_joint_noise(epoch, queries, Adjacency.ZERO_OUT) / _DOWN**2, times) for queries, times in signed]
         found.dominated.append(Dominated(release, partial(shuffled.epoch_lower, _merged(own), count)))
     else:
-        found.dominated.append(Dominated(release, _constant(0.0)))
+        found.dominated.append(Dominated(release, constant(0.0)))
 
 
 def _add_allocation(found: Releases, draw: Allocation, count: int) -> None:
@@ -281,7 +281,3 @@ def _queries(draw: Event, inner: Event) -> Queries:
                 "or only pure ones (Laplace, NoisyMax, BoundedRange), composed or repeated, can be sampled"
             )
     return found
-
-
-def _constant(value: float) -> Callable[[float], float]:
-    return lambda _delta: value

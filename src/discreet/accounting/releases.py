@@ -213,7 +213,7 @@ class Releases:
         for part in self.gaussians:
             yield basic_and_advanced.Part(part.rate, _gaussian_profile(part.noise), part.count)
         for pure_part in self.pures:
-            yield basic_and_advanced.Part(pure_part.rate, _constant(pure_part.epsilon), pure_part.count)
+            yield basic_and_advanced.Part(pure_part.rate, constant(pure_part.epsilon), pure_part.count)
         for search in self.selections:
             trial = partial(basic_and_advanced.by_basic, list(search.trial.pairs()))
             yield basic_and_advanced.Part(search.rate, partial(selection.epsilon, trial, search.trials), search.count)
@@ -229,5 +229,6 @@ def _gaussian_profile(noise: float) -> Callable[[float], float]:
     return lambda delta: gdp.epsilon_bounds(1 / noise, delta)[1] if delta > 0 else math.inf
 
 
-def _constant(value: float) -> Callable[[float], float]:
+def constant(value: float) -> Callable[[float], float]:
+    """The profile of a release that costs `value` at every delta."""
     return lambda _delta: value

@@ -27,6 +27,7 @@ from discreet.core.extras import versions
 
 MODEL = "model.safetensors"
 CERTIFICATE = "certificate.json"
+RELEASED = "released.safetensors"
 
 FORMATS = ("discreet-certificate/1", "discreet-certificate/2")
 """The versions that are read; the last is written. In 2, equal blocks may be one entry (`equal_blocks`)."""

@@ -19,6 +19,11 @@ class Named(NamedTuple):
     parameters: dict[str, nn.Parameter]
     buffers: dict[str, Tensor]
 
+    @property
+    def together(self) -> dict[str, Tensor]:
+        """All of them, parameters first."""
+        return {**self.parameters, **self.buffers}
+
 
 class _Known(NamedTuple):
     """The ids of what was found. A tensor may be both a parameter and a buffer."""

@@ -66,6 +66,11 @@ def real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def real_text(path: Path | None) -> str | None:
+    """The `real` path as a text; None if there is none."""
+    return None if path is None else str(real(path))
+
+
 def write_output(
     path: Path, write: bytes | Callable[[IO[bytes]], object], *, replace: bool, advice: str = "name another file"
 ) -> None:

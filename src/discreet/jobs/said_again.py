@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from discreet.certificate.described import About
-from discreet.core.disk import real
+from discreet.core.disk import real_text
 from discreet.core.errors import InputError, Interrupted
 from discreet.jobs.source import Work
 from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
@@ -49,8 +49,8 @@ class SaidAgain:
         for name, given, kept in (
             ("--title", self.about.title, about.title),
             ("--note", self.about.note, about.note),
-            ("--out", _real(self.out), _real(target)),
-            ("--data", _real(self.data), _real(work.data)),
+            ("--out", real_text(self.out), real_text(target)),
+            ("--data", real_text(self.data), real_text(work.data)),
         ):
             if given is not None and given != kept:
                 raise _differs(folder, f"{name} {kept}", f"{name} {given}")
@@ -85,10 +85,6 @@ def _sources(work: Work) -> str:
         return "no table"
     path, *public = work.table.as_dict().items()
     return " ".join([str(path[1]), *(f"--{name} {one}" for name, one in public if one is not None)])
-
-
-def _real(path: Path | None) -> str | None:
-    return None if path is None else str(real(path))
 
 
 def _differs(folder: Path, kept: str, given: str) -> InputError:

@@ -15,11 +15,11 @@ from torch import nn
 from discreet.audit import audit_build
 from discreet.certificate.described import About, Measured
 from discreet.certificate.model_spec import ModelSpec
-from discreet.core.disk import real, refuse_special, write_durably
+from discreet.core.disk import real, real_text, refuse_special, write_durably
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import launched, refuse_several_processes, restarted
-from discreet.data.tables import columns_bought
+from discreet.data.tables import columns_bought, provisional
 from discreet.distributed.ranks import Ranks
 from discreet.jobs.audits.audit_build import subject_of_recipe
 from discreet.jobs.baseline import with_baseline
@@ -28,7 +28,7 @@ from discreet.jobs.phases import Phases
 from discreet.jobs.said_again import SaidAgain, resumable
 from discreet.jobs.source import Work
 from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
-from discreet.jobs.tables.table_source import TableSource, recalled, unbought
+from discreet.jobs.tables.table_source import TableSource, recalled
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of, spec_of_table
 from discreet.publication.publishing import check_target, finish_publishing, publish
@@ -169,7 +169,7 @@ class Job:
         beside."""
         if self.resume or ledger is not None or self.table is None:
             return []
-        path, found = str(real(self.table.path)), []
+        path, found = real_text(self.table.path), []
         for folder in sorted(real(self.folder).parent.glob("*.run")):
             try:
                 facts = json.loads((folder / _FILE).read_text())
@@ -207,7 +207,7 @@ class Job:
         if self.recipe.adaptive is not None:
             raise InputError("schema: ranges and categories are bought before runs whose plan is fixed; declare them")
         plan = self.recipe.fixed_plan()
-        with table.opened(self.recipe, unbought(schema), self.folder) as ready:
+        with table.opened(self.recipe, provisional(schema), self.folder) as ready:
             training_on(self.recipe, ready, self.recipe.build_model(), run)
         table.buy(self.recipe, plan, model, run)
         return True
@@ -237,8 +237,8 @@ class Job:
         """The way to resume the job; and, to know it after a restart, which start of torchrun it is of."""
         return {
             "recipe": self.recipe.model_dump(mode="json"),
-            "data": None if self.data is None else str(real(self.data)),
-            "target": str(real(self.target)),
+            "data": real_text(self.data),
+            "target": real_text(self.target),
             "table": None if self.table is None else self.table.as_dict(),
             "about": self.about.model_dump(mode="json"),
             "measured": None if self.measured is None else self.measured.model_dump(mode="json"),

@@ -33,10 +33,6 @@ class Holdout(Frozen):
         numerator, denominator = self.share.as_integer_ratio()
         return int.from_bytes(digest[:8]) * denominator < numerator << 64
 
-    def training_units(self, population: float) -> float:
-        """The expected number of units to train on, of a declared population."""
-        return population * (1 - self.share)
-
     def units(self, training: float) -> float:
         """The expected number of held-out units beside `training` units that are trained on."""
         return training * self.share / (1 - self.share)
@@ -50,6 +46,11 @@ def as_holdout(given: float | str | Holdout | None) -> Holdout | None:
     if isinstance(share, str) or not isinstance(share, SupportsFloat):
         raise InputError(f"holdout is a share, 0.1 or '10%', got {given!r:.80}")
     return Holdout(share=checks.open_unit("holdout", share))
+
+
+def training_units(population: float, holdout: Holdout | None) -> float:
+    """The expected number of units to train on, of a declared population."""
+    return population if holdout is None else population * (1 - holdout.share)
 
 
 def percent_read(given: object) -> object:

@@ -26,12 +26,12 @@ from discreet.plan.adaptive.odometer_rule import Reading, as_reading, check_read
 from discreet.plan.batches import RatePhase, check_rates, check_strategy, rate_phases, spread, steps_for
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.fixed import NoisePhase
-from discreet.plan.holdout import Holdout, as_holdout
+from discreet.plan.holdout import Holdout, as_holdout, training_units
 from discreet.plan.metrics import Metric, check_metrics
 from discreet.plan.plan_facts import facts_of
 from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, set_aside
-from discreet.plan.pydantic_base import in_our_words, validate
+from discreet.plan.pydantic_base import validate
 from discreet.plan.run_plan import RunPlan
 from discreet.plan.sampling import Count, Draw, Positive, Sampling
 from discreet.plan.tuning.kinds import AnySearch
@@ -142,15 +142,16 @@ class Plan(RunPlan):
         would read more. A `block` (50 steps, or a thousandth of all) is one entry of the ledger; a crash may lose it.
         """
         held = as_holdout(holdout)
-        population = population if held is None else held.training_units(population)
+        population = training_units(population, held)
         steps = steps_for(steps, epochs, partial(sampling.epoch, population), changing=batches is not None)
         rates = [] if batches is None else rate_phases(batches, population, checks.count("steps", steps))
         if rates and isinstance(sampling, PoissonSampling):
             sampling = PoissonSampling(rate=rates[0][0])
         phases = spread(noise_multiplier, steps, rates or [(1 / sampling.epoch(population), steps)])
+        near, whose = parse(Adjacency, "adjacency", adjacency), parse(Unit, "unit", unit)
         fields: dict[str, Any] = {
-            "adjacency": (near := parse(Adjacency, "adjacency", adjacency)),
-            "unit": (whose := parse(Unit, "unit", unit)),
+            "adjacency": near,
+            "unit": whose,
             "rows_per_unit": rows_per_unit,
             "sampling": sampling,
             "population": population,
@@ -171,16 +172,6 @@ class Plan(RunPlan):
         if self.steps != steps:
             raise InputError(f"plan: the phases of noise_multiplier cover {self.steps} steps, but steps is {steps}")
         return self
-
-    @classmethod
-    @in_our_words
-    def poisson(
-        cls, *, population: float, batch: float, holdout: float | str | Holdout | None = None, **rest: Any
-    ) -> Plan:
-        """A plan with Poisson batches of `batch` expected units; the other arguments are those of `make`."""
-        held = as_holdout(holdout)
-        trained = population if held is None else held.training_units(population)
-        return cls.make(PoissonSampling.of_batch(batch, trained), population=population, holdout=held, **rest)
 
     @property
     def steps(self) -> int:

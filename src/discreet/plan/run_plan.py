@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from pydantic import model_validator
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.html import fact_lines, fact_table
-from discreet.plan.holdout import Holdout
+from discreet.plan.holdout import Holdout, as_holdout, training_units
 from discreet.plan.metrics import Metric
-from discreet.plan.pydantic_base import Frozen
+from discreet.plan.pydantic_base import Frozen, in_our_words
 from discreet.plan.sampling import Sampling
+from discreet.sampling import PoissonSampling
 
 
 class RunPlan(Frozen):
@@ -53,6 +54,18 @@ class RunPlan(Frozen):
                 "use poisson sampling"
             )
         return self
+
+    @classmethod
+    @in_our_words
+    def poisson(
+        cls, *, population: float, batch: float, holdout: float | str | Holdout | None = None, **rest: Any
+    ) -> Self:
+        """A plan with Poisson batches of `batch` expected units (an adaptive one starts with them); the other arguments
+        are those of `make`."""
+        held, kind = as_holdout(holdout), cast(Any, cls)
+        sampling = PoissonSampling.of_batch(batch, training_units(population, held))
+        made: Self = kind.make(sampling, population=population, holdout=held, **rest)
+        return made
 
     @property
     def expected_batch(self) -> float:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from discreet.certificate.canonical import digest, strict_json
 from discreet.certificate.earlier_runs import EarlierRun, remember
-from discreet.certificate.files import CERTIFICATE, MODEL, hashed, read
+from discreet.certificate.files import CERTIFICATE, MODEL, RELEASED, hashed, read
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.certificate.tensorfile import tensor_digests
 from discreet.core.errors import InputError, VerificationFailed, first_line, kind_of
@@ -24,7 +24,6 @@ from discreet.core.html import fact_lines, fact_table
 from discreet.core.rounding import places_up
 from discreet.prediction.steps import Step, build_step
 from discreet.recipes.models.models import CODES, MODELS
-from discreet.verification.checks.released_tensors import FILE as RELEASED
 
 _AT_ONCE = 256
 

@@ -21,7 +21,7 @@ from safetensors.torch import load as read_tensors
 from torch import Tensor, nn
 
 from discreet.certificate.canonical import digest
-from discreet.certificate.files import CERTIFICATE, read
+from discreet.certificate.files import CERTIFICATE, RELEASED, read
 from discreet.core.disk import write_output
 from discreet.core.errors import InputError, first_line
 from discreet.core.extras import extra
@@ -29,7 +29,6 @@ from discreet.prediction.load import Predictor, load
 from discreet.recipes.models.models import CODES
 from discreet.recipes.sections.components import OnComponents
 from discreet.recipes.sections.fixed_features import Features, build_front_end, named
-from discreet.verification.checks.released_tensors import FILE as RELEASED
 
 OPSET = 20
 """The version of ONNX's operators in the file; runtimes of 2024 and later have it."""

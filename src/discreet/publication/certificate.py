@@ -24,7 +24,6 @@ from discreet.ledger import Entry, public_record, record_digest
 from discreet.mechanism import GRID_BITS
 from discreet.plan import AdaptivePlan, Plan
 from discreet.publication.sensitivity import sensitivity_record
-from discreet.verification.checks.odometer import as_section
 
 SYSTEM_RANDOMNESS = "system"
 
@@ -230,11 +229,21 @@ def _search(run: Plan | AdaptivePlan, trained: TrainedRun) -> dict[str, Any] | N
 
 
 def _ex_post(plan: Plan | AdaptivePlan, trained: TrainedRun) -> dict[str, Any] | None:
-    """The odometer's reading of everything charged, if the plan has one."""
+    """The odometer's reading of everything charged, if the plan has one; None stands for an unknown one."""
     if plan.odometer is None:
         return None
     rule = plan.odometer
-    return as_section(rule.read(rule.after(rule.start(), charged(trained.entries))), trained.charged_steps)
+    said = rule.read(rule.after(rule.start(), charged(trained.entries)))
+    return {
+        "kind": said.kind,
+        "reading": said.epsilon if math.isfinite(said.epsilon) else None,
+        "delta": said.delta,
+        "adjacency": said.adjacency.value,
+        "unit": said.unit.value,
+        "method": said.method,
+        "charged_steps": trained.charged_steps,
+        "sentence": said.sentence,
+    }
 
 
 def _evaluation(one: PublicEvaluation) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.accounting.adaptive import filters, odometers
-from discreet.certificate.files import FORMATS, SCHEMA
+from discreet.certificate.files import FORMATS, RELEASED, SCHEMA
 from discreet.core import events, trials
 from discreet.core.adjacency import Adjacency, Query, Unit
 from discreet.core.assumptions import ENGINES, LEAST_BITS, MOST_BITS, NOISE
@@ -273,7 +273,7 @@ _SECTIONS: dict[str, Any] = {
     "bought_metrics": _said(_list(_object(_BOUGHT)), "Metrics on private rows, each of them paid for."),
     "software": _said({"type": "object", "additionalProperties": _TEXT}, "Names and versions."),
     "released": _said(
-        _object({"file": {"const": "released.safetensors"}, "sha256": _HASH, "tensors": _list(_TEXT)}),
+        _object({"file": {"const": RELEASED}, "sha256": _HASH, "tensors": _list(_TEXT)}),
         "What queries before the first step released and predictions need.",
     ),
     "public_batches": _said(

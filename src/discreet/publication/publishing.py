@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from discreet.certificate.canonical import check_values, digest
 from discreet.certificate.declared_canaries import canaries_fault
 from discreet.certificate.equal_blocks import written_out
-from discreet.certificate.files import CERTIFICATE, certificate_fault, read_certificate
+from discreet.certificate.files import CERTIFICATE, RELEASED, certificate_fault, read_certificate
 from discreet.certificate.model_spec import ModelSpec, of_module
 from discreet.clipping.admission.admission import private_names
 from discreet.clipping.digests import check_unchanged, state_digests
@@ -29,7 +29,7 @@ from discreet.publication.pages.card import model_card
 from discreet.publication.pages.report import report_page
 from discreet.randomness import destroy_key
 from discreet.verification import verify
-from discreet.verification.checks.released_tensors import FILE, section
+from discreet.verification.checks.released_tensors import section
 from discreet.verification.standalone import verifier_file
 
 
@@ -88,7 +88,7 @@ def publish(
         "model.safetensors": model,
         CERTIFICATE: (json.dumps(facts, indent=2) + "\n").encode(),
         **described,
-        **({FILE: released} if released else {}),
+        **({RELEASED: released} if released else {}),
     }
     _write_together(files, target)
     _destroy_all(target, trained.secrets)

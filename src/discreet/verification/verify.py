@@ -8,14 +8,13 @@ training did what the events say is for audits and tests to show.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from discreet.certificate.canonical import canonical, digest
 from discreet.certificate.earlier_runs import EarlierRun
 from discreet.certificate.equal_blocks import written_out
 from discreet.certificate.files import (
@@ -175,8 +174,7 @@ def _public_tensors(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
 
 def _plan(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     plan = facts["plan"]
-    canonical = json.dumps(plan, sort_keys=True, separators=(",", ":"))
-    if facts["plan_fingerprint"] != "sha256:" + hashlib.sha256(canonical.encode()).hexdigest():
+    if facts["plan_fingerprint"] != "sha256:" + digest(canonical(plan)):
         return False, "the fingerprint is not that of the plan"
     if read(folder / "plan.yaml") != yaml.safe_dump(plan, sort_keys=False).encode():
         return False, "plan.yaml differs from the plan in the certificate"

@@ -75,10 +75,6 @@ _BEGUN_WITH = (
     "--audit"
 )
 _PUBLISHED = "{}: published before; the key of its noise, which was left, is destroyed now"
-_NOT_OF_LANGUAGE = (
-    *("data", "holdout", "finish", "show-settings", "audit", "dry-run", "json"),
-    *("device", "processes", "lanes", "shard", "sites"),
-)
 
 
 @with_options(LanguageOptions)
@@ -121,9 +117,12 @@ def train(
         raise InputError(_BEGUN_WITH)
     to_terminal("" if dry_run or show_settings or as_json else _LOADING)
     if language.given or (resume is not None and is_begun(resume)):
-        budget, shared = (epsilon, delta, population), (device != "cpu", processes, lanes, shard, sites)
-        others = (data, holdout, finish, show_settings, audit, dry_run, as_json, *shared)
-        _fine_tune(recipe, language, options, budget, settings or [], out, about, ledger, dataset_id, resume, others)
+        others: dict[str, object] = {"data": data, "holdout": holdout, "finish": finish, "show-settings": show_settings}
+        others |= {"audit": audit, "dry-run": dry_run, "json": as_json, "device": device != "cpu"}
+        _refuse_for_language(others | {"processes": processes, "lanes": lanes, "shard": shard, "sites": sites})
+        file, budget = None if recipe is None else Path(recipe), Budget(epsilon, delta, population)
+        said = Said(file, language, options, budget, Settings.of(settings or ()), out, about)
+        _fine_tune(said, settings or (), ledger, dataset_id, resume)
         return
     with loading():
         from discreet.jobs.phases import Phases
@@ -175,30 +174,21 @@ def _job(
     return Job.resumed(resume, SaidAgain(recipe, data, out, settings or (), overrides, options, about, sites))
 
 
+def _refuse_for_language(others: Mapping[str, object]) -> None:
+    """`InputError` for the first of these options that was given: a language model does not have them."""
+    given = [name for name, value in others.items() if value]
+    if given:
+        raise InputError(f"--{given[0]} is not for a language model; leave it out")
+
+
 def _fine_tune(
-    path: str | None,
-    language: LanguageOptions,
-    options: TableOptions,
-    budget: tuple[float | None, float | None, float | None],
-    settings: Sequence[str],
-    out: Path | None,
-    about: About,
-    ledger: str | None,
-    dataset_id: str | None,
-    resume: Path | None,
-    others: Sequence[object],
+    said: Said, settings: Sequence[str], ledger: str | None, dataset_id: str | None, resume: Path | None
 ) -> None:
-    """Fine-tune a language model. `resume`: the folder of a run to go on with. `others`: what was given of the
-    options that it does not have, in their order."""
+    """Fine-tune a language model. `settings`: as they were written. `resume`: the folder of a run to go on with."""
     with loading():
         from discreet.jobs.language.canary_texts import summary
         from discreet.jobs.language.language_run import LanguageJob
 
-    given = [name for name, value in zip(_NOT_OF_LANGUAGE, others, strict=True) if value]
-    if given:
-        raise InputError(f"--{given[0]} is not for a language model; leave it out")
-    file = None if path is None else Path(path)
-    said = Said(file, language, options, Budget(*budget), Settings.of(settings), out, about)
     job = LanguageJob.of(said) if resume is None else LanguageJob.resumed(resume, said, settings)
     if job.published:
         typer.echo(_PUBLISHED.format(job.target))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from discreet.clipping.named_tensors import named_tensors
 from discreet.core.errors import UnsupportedModel, kind_of
 
 _SHARED = (
@@ -24,8 +25,7 @@ _SPARSE = "the engines clip dense gradients only; make it with sparse=False"
 def foreign_tensors(model: nn.Module) -> dict[str, str]:
     """The faults of parameters and buffers that are no plain tensors, or else of modules that torch.distributed wraps:
     the first of each kind, by name."""
-    tensors = [*model.named_parameters(), *model.named_buffers()]
-    found = _first_of_each([(name, _kind(tensor)) for name, tensor in tensors])
+    found = _first_of_each([(name, _kind(tensor)) for name, tensor in named_tensors(model).together.items()])
     return found or _first_of_each([(name, _wrapper(module)) for name, module in model.named_modules()])
 
 

@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from discreet.clipping.admission.example_axes import UNKNOWN, Place, is_whole, moved, place_of, strayed
 from discreet.clipping.capture.repeatable import repeatable
 from discreet.clipping.capture.tracing import Call, Trace, steady_slopes, trace
+from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.seeding import seed_torch
 from discreet.core.errors import CANNOT_TAKE
 
@@ -58,7 +59,7 @@ def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
     `inputs`, `others`: two sets of different random examples along axis 0, equally many, at least three each. Weights,
     buffers and torch's generator are restored. Errors are those of the model.
     """
-    kept = {name: tensor.detach().clone() for name, tensor in _state(model).items()}
+    kept = {name: tensor.detach().clone() for name, tensor in named_tensors(model).together.items()}
     try:
         with torch.no_grad(), torch.random.fork_rng(), steady_slopes(model), repeatable():
             sparse = _sparse_gradients(model, inputs)
@@ -279,16 +280,11 @@ def moved_weights(model: nn.Module) -> Iterator[None]:
                 parameter.copy_(value)
 
 
-def _state(model: nn.Module) -> dict[str, Tensor]:
-    """All parameters and buffers."""
-    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
-
-
 def _put_back(model: nn.Module, kept: dict[str, Tensor]) -> tuple[str, ...]:
     """Restore the values of parameters and buffers; returns the names of those that had changed."""
     changed = []
     with torch.no_grad():
-        for name, tensor in _state(model).items():
+        for name, tensor in named_tensors(model).together.items():
             before = kept.get(name)
             if before is None or before.shape != tensor.shape:
                 changed.append(name)

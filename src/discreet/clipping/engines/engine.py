@@ -24,6 +24,7 @@ from discreet.clipping.engines.bookkeeping import clipped_sums
 from discreet.clipping.engines.ghost import ghost_sums
 from discreet.clipping.factor import clipped, clipped_sum
 from discreet.clipping.losses import Criterion
+from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.units import Units
 from discreet.clipping.vectorise import vectorised_call
 from discreet.core import assumptions
@@ -149,11 +150,7 @@ def vectorised(
     """
     refuse_foreign(private_parameters(model))
     trainable = {name: parameter.detach() for name, parameter in private_parameters(model).items()}
-    fixed = {
-        name: tensor.detach()
-        for name, tensor in [*model.named_parameters(), *model.named_buffers()]
-        if name not in trainable
-    }
+    fixed = {name: one.detach() for name, one in named_tensors(model).together.items() if name not in trainable}
 
     def loss(parameters: Gradients, example: Tensor, target: Tensor) -> Tensor:
         output = functional_call(model, {**parameters, **fixed}, (example.unsqueeze(0),))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
+from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.rules.base import Formed, refuse
 from discreet.clipping.rules.numbers import blank, wide
 from discreet.clipping.vectorise import vectorised_call
@@ -138,11 +139,7 @@ class Vectorised(Formed):
         return {i: tensors[i] for i in outputs}
 
     def _run(self, trained: Mapping[str, Tensor], *args: Any, **kwargs: Any) -> Any:
-        fixed = {
-            name: tensor.detach()
-            for name, tensor in [*self.module.named_parameters(), *self.module.named_buffers()]
-            if name not in trained
-        }
+        fixed = {name: one.detach() for name, one in named_tensors(self.module).together.items() if name not in trained}
         return functional_call(self.module, {**fixed, **trained}, args, kwargs, tie_weights=self.tied)
 
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from discreet.certificate.canonical import strict_json
 from discreet.certificate.described import About
-from discreet.core.disk import real, write_durably
+from discreet.core.disk import real_text, write_durably
 from discreet.core.errors import InputError
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
 from discreet.jobs.tables.table_facts import TableFacts, WideFacts
@@ -39,22 +39,18 @@ class Said:
     def options(self) -> dict[str, object]:
         """Options by their names, as plain values; None where nothing was said. `given` leaves out
         settings that were not said."""
-
-        def absolute(path: Path | None) -> str | None:
-            return None if path is None else str(real(path))
-
         wide = self.table.wide
         return {
-            "file": absolute(self.path),
-            "--test": absolute(self.table.test),
+            "file": real_text(self.path),
+            "--test": real_text(self.table.test),
             "--text": wide.text,
             "--target": self.table.target,
             "--unit": self.table.unit,
             "--classes": wide.classes,
             **{f"--{name}": value for name, value in asdict(self.facts).items()},
-            "--model": absolute(self.facts.model),
+            "--model": real_text(self.facts.model),
             **{f"--{name}": value for name, value in asdict(self.budget).items()},
-            "--out": absolute(self.out),
+            "--out": real_text(self.out),
             "--title": self.about.title,
             "--note": self.about.note,
             **asdict(self.settings),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ class LanguageJob:
 
     def plan(self) -> Plan:
         """The plan, from what was declared alone. Canaries are counted beside the declared population."""
-        epsilon, delta, population = (float(one or 0) for one in (*self._privacy(), self.budget.population))
+        epsilon, delta, population = (float(one or 0) for one in astuple(self.budget))
         population += self.facts.canaries or 0  # units like all others: drawn, clipped and counted
         settings, by_row = self.settings, self.table.unit == "row"
         if not by_row and settings.rows_per_unit is None:
@@ -133,9 +133,6 @@ class LanguageJob:
             unit=Unit.EXAMPLE if by_row else Unit.USER,
             rows_per_unit=1 if by_row else settings.rows_per_unit,
         ).calibrate(epsilon=epsilon)
-
-    def _privacy(self) -> tuple[float | None, float | None]:
-        return self.budget.epsilon, self.budget.delta
 
     def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained, OfTexts]:
         """Train and publish; return the guarantee with the run, and what is said of its texts."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from discreet.core.disk import make_folder, real, write_durably
+from discreet.core.disk import make_folder, real, real_text, write_durably
 from discreet.core.errors import InputError
 from discreet.data import Split
 from discreet.data.tables import (
@@ -25,7 +25,6 @@ from discreet.data.tables import (
     counts_bought,
     is_table,
     load_schema,
-    provisional,
     public_table,
     with_bought,
 )
@@ -68,7 +67,7 @@ class TableSource:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for the run folder; `remembered` is the inverse."""
         named = {"path": self.path, "test": self.test, "public": self.public}
-        paths = {name: None if path is None else str(real(path)) for name, path in named.items()}
+        paths = {name: real_text(path) for name, path in named.items()}
         return paths if self.sites is None else paths | {"sites": self.sites}
 
     @property
@@ -167,11 +166,6 @@ def recalled(schema: Schema, folder: Path) -> Schema:
             f"{folder} was interrupted before it had bought all ranges and categories: those that were charged are "
             "lost; start a new run"
         ) from None
-
-
-def unbought(schema: Schema) -> Schema:
-    """The schema without columns to be bought, to check a table before anything is charged."""
-    return provisional(schema)
 
 
 def is_source(name: str) -> bool:

@@ -25,13 +25,13 @@ from discreet.plan.adaptive.odometer_rule import Reading, as_reading, check_read
 from discreet.plan.adaptive.policies import Policy, as_policy
 from discreet.plan.adaptive.run_filter import RunFilter, for_budget, loosened
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
-from discreet.plan.holdout import Holdout, as_holdout
+from discreet.plan.holdout import Holdout, as_holdout, training_units
 from discreet.plan.metrics import Counts, Metric, check_metrics
 from discreet.plan.plan import Delta
 from discreet.plan.plan_facts import named_facts
 from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, refuse_unproved, set_aside
-from discreet.plan.pydantic_base import check_names, in_our_words, validate
+from discreet.plan.pydantic_base import check_names, validate
 from discreet.plan.run_plan import RunPlan
 from discreet.plan.sampling import Count, Draw, Positive
 from discreet.sampling import NoSampling, PoissonSampler, PoissonSampling, ShuffleSampling
@@ -147,7 +147,7 @@ class AdaptivePlan(RunPlan):
         """
         check_names(cls.make, rest, ("unit", "every", "counts", "metrics", "block"))
         near, held = parse(Adjacency, "adjacency", adjacency), as_holdout(holdout)
-        population = population if held is None else held.training_units(population)
+        population = training_units(population, held)
         kind = filter_kind or usual_filter(sampling, policy)
         reserve = set_aside(checks.open_unit("delta", delta), sampling.OVERFLOWS)
         start = _event(sampling, population, Controls(noise_multiplier, sampling.expected_batch(population)))
@@ -177,17 +177,6 @@ class AdaptivePlan(RunPlan):
         """The figures of the plan, and what the run costs at most."""
         decides = {"policy": self.policy.kind, "filter": self.filter.kind}
         return named_facts(self, f"at most {self.most_steps:,}", f"{self.noise:.4g} at first", **decides)
-
-    @classmethod
-    @in_our_words
-    def poisson(
-        cls, *, population: float, batch: float, holdout: float | str | Holdout | None = None, **rest: Any
-    ) -> AdaptivePlan:
-        """A plan that starts with Poisson batches of `batch` expected examples; the other arguments are those of
-        `make`."""
-        held = as_holdout(holdout)
-        trained = population if held is None else held.training_units(population)
-        return cls.make(PoissonSampling.of_batch(batch, trained), population=population, holdout=held, **rest)
 
     @property
     def start(self) -> Controls:

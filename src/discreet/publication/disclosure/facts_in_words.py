@@ -13,7 +13,14 @@ from discreet.certificate.files import CERTIFICATE, read, read_certificate
 from discreet.certificate.model_spec import ModelSpec
 from discreet.core.errors import VerificationFailed
 from discreet.plan import AdaptivePlan, Plan
-from discreet.publication.pages.card import THEOREMS, certified_epsilon, changes, final_metrics, plan_of, software
+from discreet.publication.pages.certificate_facts import (
+    certified_epsilon,
+    changes,
+    final_metrics,
+    plan_of,
+    software,
+    theorem,
+)
 from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.formats import metric, number, percent_up
 from discreet.publication.pages.public_evaluation import shown
@@ -92,8 +99,7 @@ def algorithm(one: Certified) -> str:
 
 def accounting(one: Certified) -> str:
     """The theorem that the claim rests on, and what is counted."""
-    method = one.facts["claim"]["method"]
-    return f"{THEOREMS.get(method, method)}. Every look at private rows is counted; events and ledger are in the folder"
+    return f"{theorem(one.facts)}. Every look at private rows is counted; events and ledger are in the folder"
 
 
 def implementation(one: Certified) -> str:

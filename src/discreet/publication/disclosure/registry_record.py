@@ -14,7 +14,7 @@ from discreet.core.rounding import places_up
 from discreet.publication.disclosure import facts_in_words as says
 from discreet.publication.disclosure.facts_in_words import Certified
 from discreet.publication.disclosure.holder import Holder, Source
-from discreet.publication.pages.card import certified_epsilon
+from discreet.publication.pages.certificate_facts import certified_epsilon
 
 _BASIC = ("name", "description", "intended_use", "curator.name", "curator.kind", "region", "sector", "authors")
 _ADVANCED = ("unit", "epsilon", "settings", "trust", "accuracy")

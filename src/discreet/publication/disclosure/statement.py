@@ -5,7 +5,7 @@ from __future__ import annotations
 from discreet.publication.disclosure.facts_in_words import Certified
 from discreet.publication.disclosure.holder import Holder, unanswered
 from discreet.publication.disclosure.sections import sections
-from discreet.publication.pages.card import certified_epsilon
+from discreet.publication.pages.certificate_facts import certified_epsilon
 from discreet.publication.pages.formats import html_template
 
 

@@ -30,7 +30,7 @@ def verify(
 
 
 def _report(facts: dict[str, Any], spec: ModelSpec) -> bytes:
-    from discreet.publication.pages.card import plan_of
+    from discreet.publication.pages.certificate_facts import plan_of
     from discreet.publication.pages.report import report_page
 
     return _rendered(lambda: report_page(facts, plan_of(facts), spec))

@@ -1,9 +1,7 @@
-"""The model card (README.md of a published folder), and the words that it shares with the report."""
+"""The model card: README.md of a published folder."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -14,9 +12,18 @@ from discreet.certificate.described import About
 from discreet.certificate.earlier_runs import EarlierRun
 from discreet.certificate.model_spec import ModelSpec
 from discreet.core.adjacency import Unit
-from discreet.core.errors import InputError
-from discreet.plan import AdaptivePlan, Plan
+from discreet.plan import Plan
 from discreet.publication.pages.adaptive_course import course
+from discreet.publication.pages.certificate_facts import (
+    certified_epsilon,
+    changes,
+    final_metrics,
+    held_out,
+    plan_of,
+    software,
+    theorem,
+    trained_tensors,
+)
 from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.contents import INSTALL, contents, use_in_python, use_on_command_line
 from discreet.publication.pages.formats import FILTERS, code, markdown
@@ -28,24 +35,6 @@ from discreet.publication.pages.reporting import answers, tier
 from discreet.publication.pages.sampling_words import how_drawn
 from discreet.publication.pages.unit_words import words_for
 from discreet.verification.checks.tuning import described, one_run
-
-THEOREMS: Mapping[str, str] = {
-    "pld": "Privacy-loss distribution of sampled Gaussian noise, composed over all steps, rounded upwards",
-    "rdp": "Rényi differential privacy of sampled Gaussian noise, converted to epsilon and delta",
-    "pld-profile": "Privacy profile of one run, from its privacy-loss distribution rounded upwards, carried over to "
-    "the best of a secret number of runs",
-    "disjoint-parts": "Disjoint parts of the data, of which a unit is in one: the dearer of one run, by its "
-    "privacy-loss distribution rounded upwards, and one choice, by the exact profile of a release of bounded range",
-    "gaussian": "Exact profile of the Gaussian mechanism; steps compose exactly",
-    "rdp-curve-filter": "Privacy filter in Rényi differential privacy at several orders: its limits were fixed before "
-    "the run and hold whatever was chosen on the way",
-    "rdp-order-filter": "Privacy filter in Rényi differential privacy at one order: its limit was fixed before the run "
-    "and holds whatever was chosen on the way",
-    "zcdp-filter": "Privacy filter in zero-concentrated differential privacy: its limit was fixed before the run and "
-    "holds whatever was chosen on the way",
-    "gdp-filter": "Privacy filter in Gaussian differential privacy: its limit was fixed before the run and holds "
-    "whatever was chosen on the way",
-}
 
 
 def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
@@ -87,14 +76,8 @@ def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
         words=words,
         by_person=facts["claim"]["unit"] == Unit.USER,
         neighbours=words.neighbours.get(facts["claim"]["adjacency"], facts["claim"]["adjacency"]),
-        theorem=THEOREMS.get(facts["claim"]["method"], facts["claim"]["method"]),
+        theorem=theorem(facts),
     )
-
-
-def plan_of(facts: Mapping[str, Any]) -> Plan | AdaptivePlan:
-    """The claimed plan, with its search if there was one."""
-    kind = AdaptivePlan if facts["plan"].get("kind") == "adaptive" else Plan
-    return kind.model_validate(facts["plan"])
 
 
 @cache
@@ -130,51 +113,3 @@ def _schedule(facts: dict[str, Any]) -> dict[str, Any]:
         "multipliers": [phase["multiplier"] for phase in phases],
         "batches": [batch for batch, _ in Plan.model_validate(plan).batches],
     }
-
-
-def certified_epsilon(facts: Mapping[str, Any]) -> float:
-    """The epsilon of the claim. Only a finite guarantee may be printed; estimates are refused."""
-    claim = facts["claim"]
-    if claim["kind"] != "guarantee":
-        raise InputError(f"the claim is of kind {claim['kind']!r}; only a guarantee can be published")
-    epsilon = claim["epsilon"]
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon < math.inf:
-        raise InputError(f"the certified epsilon must be finite and at least 0, got {epsilon!r}")
-    return float(epsilon)
-
-
-def final_metrics(facts: Mapping[str, Any]) -> dict[str, float]:
-    """The last metrics on data declared public; empty if there are none."""
-    evaluations = facts["public_evaluations"]
-    return {name: value for name, value in evaluations[-1].items() if name != "step"} if evaluations else {}
-
-
-def changes(facts: Mapping[str, Any]) -> bool:
-    """Whether the sampling probability changes over the steps."""
-    plan = facts["plan"]
-    if plan.get("kind") == "adaptive":
-        return len(set(course(facts).batches)) > 1
-    return len({phase["rate"] for phase in plan.get("rates", ())}) > 1
-
-
-def held_out(plan: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The share of held-out rows, and whether epsilon is that of the dearer part; None without a hold-out."""
-    holdout = plan.get("holdout")
-    return None if holdout is None else {"share": holdout["share"], "apart": _counts_apart(plan)}
-
-
-def _counts_apart(plan: Mapping[str, Any]) -> bool:
-    return plan.get("kind") != "adaptive" and plan["adjacency"] != "replace_one"
-
-
-def software(facts: Mapping[str, Any]) -> str:
-    """Names and versions in one line."""
-    return ", ".join(f"{name} {release}" for name, release in facts["software"].items())
-
-
-def trained_tensors(facts: Mapping[str, Any]) -> str:
-    """The number of the network's tensors that were trained on private data, in words."""
-    trained, total = len(facts["model"]["private"]), len(facts["model"]["initial"])
-    if trained < total:
-        return f"{trained:,} of the network's {total:,} tensors; the others are as declared before training"
-    return f"all {total:,} tensors of the network" if total > 1 else "the network's only tensor"

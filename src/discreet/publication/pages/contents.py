@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from discreet.certificate.adapter_files import BESIDE, CONFIG, WEIGHTS
+from discreet.certificate.files import RELEASED
 from discreet.certificate.model_spec import ModelSpec
-from discreet.verification.checks.released_tensors import FILE as RELEASED
 
 INSTALL = "pip install discreet"
 """The command on published pages that installs a verifier: by a registry's name, or by a repository's address."""

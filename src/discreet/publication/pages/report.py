@@ -30,13 +30,13 @@ from discreet.core.metric_names import unit_of
 from discreet.core.rounding import places_up
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
 from discreet.publication.pages.adaptive_course import course
-from discreet.publication.pages.card import (
-    THEOREMS,
+from discreet.publication.pages.certificate_facts import (
     certified_epsilon,
     changes,
     final_metrics,
     held_out,
     software,
+    theorem,
     trained_tensors,
 )
 from discreet.publication.pages.charts import svg_charts
@@ -101,7 +101,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
         by_person=plan.unit is Unit.USER,
         neighbours=words.neighbours.get(claim["adjacency"], claim["adjacency"]),
         size=words.size.get(claim["adjacency"], ""),
-        theorem=THEOREMS.get(claim["method"], claim["method"]),
+        theorem=theorem(facts),
         factor=growth(epsilon),
         certainty=posterior_without_delta(claim["epsilon"], 0.5),
         attacks=attacks(risk),

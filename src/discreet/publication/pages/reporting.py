@@ -17,6 +17,7 @@ from discreet.certificate.model_spec import ModelSpec
 from discreet.core.errors import NotProved
 from discreet.core.rounding import places_down, places_up
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
+from discreet.publication.pages.certificate_facts import software
 from discreet.publication.pages.formats import number, plain
 from discreet.publication.pages.unit_words import Words
 from discreet.verification.checks import public_rows
@@ -68,7 +69,7 @@ def answers(
         ),
         ("Declared public", _declared(facts, plan, words)),
         ("Not private", _not_private(facts, spec)),
-        ("Code", ", ".join(f"{name} {release}" for name, release in facts["software"].items())),
+        ("Code", software(facts)),
         ("To check it", "discreet verify FOLDER, or verify.py with NumPy alone"),
     ]
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.separation.memory import same_values
 from discreet.core.errors import PrivacyViolation
 
@@ -21,13 +22,13 @@ def read_only(model: nn.Module) -> Iterator[None]:
     `PrivacyViolation` if a tensor was written to, even through `.data`, which torch does not count: then results for a
     row depend on the rows before it. A model that shares memory with this one is restored, too.
     """
-    before = _tensors(model)
+    before = named_tensors(model).together
     kept = [(tensor, tensor.data, tensor.detach().clone()) for tensor in before.values()]
     changed: list[str] = []
     try:
         yield
     finally:
-        after = _tensors(model)
+        after = named_tensors(model).together
         for name, (tensor, memory, value) in zip(before, kept, strict=True):
             if after.get(name) is not tensor or not same_values(tensor.detach(), value):
                 changed.append(name)
@@ -40,7 +41,3 @@ def read_only(model: nn.Module) -> Iterator[None]:
             "model in evaluation mode, so that rows influence each other and what is published; remove what writes "
             "to it. Nothing was released"
         )
-
-
-def _tensors(model: nn.Module) -> dict[str, Tensor]:
-    return {**dict(model.named_parameters()), **dict(model.named_buffers())}

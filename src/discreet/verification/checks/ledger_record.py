@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
+from discreet.certificate.canonical import canonical, digest
 from discreet.verification.checks import adaptive_run, pre_queries, tuning
 from discreet.verification.checks.plan_events import Runs, begins_with, merged, stated, steps_in
 
@@ -15,8 +14,7 @@ Entry = dict[str, Any]
 def check(facts: dict[str, Any]) -> tuple[bool, str]:
     """The blocks that were charged follow each other, and are the first steps of the plan."""
     record = facts["ledger"]["entries"]
-    canonical = json.dumps(record, sort_keys=True, separators=(",", ":"))
-    if facts["ledger"]["digest"] != hashlib.sha256(canonical.encode()).hexdigest():
+    if facts["ledger"]["digest"] != digest(canonical(record)):
         return False, "the digest is not that of the entries"
     fault = _run_fault(facts, record)
     if fault is not None:

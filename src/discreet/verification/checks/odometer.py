@@ -16,20 +16,6 @@ from discreet.verification.recompute import odometers
 FIELDS = {"kind", "reading", "delta", "adjacency", "unit", "method", "charged_steps", "sentence"}
 
 
-def as_section(said: ExPost, charged_steps: int) -> dict[str, Any]:
-    """The section of a certificate; a reading of None stands for an unknown one."""
-    return {
-        "kind": said.kind,
-        "reading": said.epsilon if math.isfinite(said.epsilon) else None,
-        "delta": said.delta,
-        "adjacency": said.adjacency.value,
-        "unit": said.unit.value,
-        "method": said.method,
-        "charged_steps": charged_steps,
-        "sentence": said.sentence,
-    }
-
-
 def check_ex_post(facts: dict[str, Any], charged: dict[str, Any]) -> tuple[bool, str]:
     """Check that the section exists exactly if the plan has an odometer, and holds its reading of charged events."""
     rule, section = facts["plan"].get("odometer"), facts["ex_post"]

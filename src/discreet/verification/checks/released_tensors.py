@@ -10,12 +10,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from discreet.certificate.files import read
+from discreet.certificate.files import RELEASED, read
 from discreet.certificate.tensorfile import tensor_digests, tensor_shapes
 from discreet.core.errors import PrivacyViolation
 from discreet.verification.checks.pre_queries import queries_of
-
-FILE = "released.safetensors"
 
 
 def section(content: bytes, plan: dict[str, Any]) -> dict[str, Any]:
@@ -23,24 +21,24 @@ def section(content: bytes, plan: dict[str, Any]) -> dict[str, Any]:
     found = _fault(content, plan)
     if found is not None:
         raise PrivacyViolation(found)
-    return {"file": FILE, "sha256": hashlib.sha256(content).hexdigest(), "tensors": sorted(tensor_digests(content))}
+    return {"file": RELEASED, "sha256": hashlib.sha256(content).hexdigest(), "tensors": sorted(tensor_digests(content))}
 
 
 def check_released(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     """Check the certificate's section on the file, if it has one."""
     stated = facts.get("released")
     if stated is None:
-        known = not os.path.lexists(folder / FILE)
-        return known, "nothing but the model" if known else f"{FILE} is there, and the certificate does not know it"
-    content = read(folder / FILE)
-    if hashlib.sha256(content).hexdigest() != stated["sha256"] or stated["file"] != FILE:
-        return False, f"{FILE} has not the certified SHA-256"
+        known = not os.path.lexists(folder / RELEASED)
+        return known, "nothing but the model" if known else f"{RELEASED} is there, and the certificate does not know it"
+    content = read(folder / RELEASED)
+    if hashlib.sha256(content).hexdigest() != stated["sha256"] or stated["file"] != RELEASED:
+        return False, f"{RELEASED} has not the certified SHA-256"
     if sorted(tensor_digests(content)) != stated["tensors"]:
-        return False, f"{FILE} has other tensors than the certificate says"
+        return False, f"{RELEASED} has other tensors than the certificate says"
     found = _fault(content, facts["plan"])
     if found is not None:
         return False, found
-    return True, f"{FILE} has the certified SHA-256, and the covariance that its components are of is charged"
+    return True, f"{RELEASED} has the certified SHA-256, and the covariance that its components are of is charged"
 
 
 def _fault(content: bytes, plan: dict[str, Any]) -> str | None:
@@ -48,9 +46,9 @@ def _fault(content: bytes, plan: dict[str, Any]) -> str | None:
     can."""
     events = queries_of(plan)
     if not any((event["event"], event.get("query")) == ("gaussian", "covariance") for event in events):
-        return f"{FILE} holds components, but the plan has no covariance before its first step"
+        return f"{RELEASED} holds components, but the plan has no covariance before its first step"
     shapes = tensor_shapes(content)
     if list(shapes) != ["components"] or len(shapes["components"]) != 2:
-        return f"{FILE} must hold the matrix 'components' and nothing else"
+        return f"{RELEASED} must hold the matrix 'components' and nothing else"
     count, columns = shapes["components"]
-    return None if count <= columns else f"{FILE} has {count} components of {columns} columns"
+    return None if count <= columns else f"{RELEASED} has {count} components of {columns} columns"

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from discreet.certificate.canonical import canonical
 from discreet.verification.checks import disjoint_parts, private_metrics, random_stopping
 from discreet.verification.checks.fixed_plan import together
 from discreet.verification.checks.plan_events import Runs, stated, steps_in
@@ -66,7 +67,7 @@ def one_run(facts: dict[str, Any]) -> dict[str, Any]:
         return facts
     plan, winner = dict(facts["plan"]), facts["search"]["winner"]
     search = plan.pop("search")
-    plan["initial_state"] = search["initial_states"][_candidates(search).index(_canonical(winner))]
+    plan["initial_state"] = search["initial_states"][_candidates(search).index(canonical(winner))]
     if _CLIP_NORM in winner:
         plan["clipping"] = plan["clipping"] | {"norm": winner[_CLIP_NORM]}
     runs = private_metrics.all_events(plan)
@@ -95,7 +96,7 @@ def check_search(facts: dict[str, Any]) -> tuple[bool, str]:
     candidates = _candidates(search)
     if len(set(names)) < len(names) or len(search["initial_states"]) != len(candidates):
         return False, "the candidates of the search are not told apart, or have other initial states"
-    if _canonical(section["winner"]) not in candidates:
+    if canonical(section["winner"]) not in candidates:
         return False, "the settings of the winner are not among the candidates"
     if _CLIP_NORM in names and plan["clipping"]["kind"] != "flat":
         return False, "the clip norm of the winner is not that of the plan's way to clip"
@@ -166,21 +167,17 @@ def _shown(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _candidates(search: Mapping[str, Any]) -> list[str]:
+def _candidates(search: Mapping[str, Any]) -> list[bytes]:
     """All combinations of the grid, in order, as canonical JSON: 1 and 1.0 and true differ there."""
     names = [setting["name"] for setting in search["grid"]]
     if math.prod(len(setting["values"]) for setting in search["grid"]) > 10**5:
         raise ValueError("more candidates than can be looked through")
     values = (setting["values"] for setting in search["grid"])
-    return [_canonical(dict(zip(names, each, strict=True))) for each in itertools.product(*values)]
-
-
-def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return [canonical(dict(zip(names, each, strict=True))) for each in itertools.product(*values)]
 
 
 def _same(one: Runs, other: Runs) -> bool:
-    return [(_canonical(event), n) for event, n in one] == [(_canonical(event), n) for event, n in other]
+    return [(canonical(event), n) for event, n in one] == [(canonical(event), n) for event, n in other]
 
 
 def _composed(runs: Runs) -> dict[str, Any]:

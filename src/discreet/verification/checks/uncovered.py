@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from discreet.certificate.files import CERTIFICATE, MODEL, hashed, read, software
+from discreet.certificate.files import CERTIFICATE, MODEL, RELEASED, hashed, read, software
 from discreet.certificate.model_spec import ModelSpec
 from discreet.certificate.signature import NAME as SIGNATURE
 from discreet.core.errors import DiscreetError
-from discreet.verification.checks.released_tensors import FILE as RELEASED
 
 _SHOWN = 5
 
