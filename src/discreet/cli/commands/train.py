@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -33,6 +33,7 @@ from discreet.cli.options.run import (
     OutOption,
     PopulationOption,
     ProcessesOption,
+    RecipeArgument,
     ResumeOption,
     SettingsOption,
     ShardOption,
@@ -81,10 +82,7 @@ _PUBLISHED = "{}: published before; the key of its noise, which was left, is des
 @with_options(TableOptions)
 def train(
     context: typer.Context,
-    recipe: Annotated[
-        str | None,
-        typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images [digits]."),
-    ] = None,
+    recipe: RecipeArgument = None,
     data: DataOption = None,
     options: TableOptions = NO_TABLE,
     sites: SitesOption = None,

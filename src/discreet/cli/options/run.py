@@ -14,6 +14,9 @@ from discreet.core.errors import InputError
 DATA, PRIVACY, TRAINING, OUTPUT = "Data", "Privacy", "Training", "Output"
 """Groups of options in `--help`."""
 
+RecipeArgument = Annotated[
+    str | None, typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images [digits].")
+]
 DataOption = Annotated[
     Path | None,
     typer.Option("--data", help="Folder or file with the data set that the recipe names.", rich_help_panel=DATA),
