@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from discreet.clipping import private_parameters
 from discreet.core.errors import InputError
 from discreet.data import PrivateData, as_private
-from discreet.training.control.step_size_search import UNITS, Candidates, objectives
+from discreet.queries.choices import FULL_SCORE
+from discreet.training.control.step_size_search import Candidates, objectives
 from discreet.training.private_metrics.unit_values import unit_values
 
 
@@ -153,4 +154,4 @@ def test_in_counts_and_line_searches_it_counts_as_the_worst() -> None:
     data = as_private((rows, targets))
     assert correct(data, [0, 1, 3, 4]) <= correct(data, [*range(6)]) <= count + 1
     (found,) = objectives(candidates, nn.CrossEntropyLoss(), data, 50.0, 6)
-    assert found == loss + UNITS
+    assert found == loss + FULL_SCORE

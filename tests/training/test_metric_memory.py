@@ -17,8 +17,9 @@ from discreet.core.events import Gaussian
 from discreet.core.release import Receipt
 from discreet.data import PrivateData, as_private, group
 from discreet.plan import Metric
+from discreet.queries.choices import FULL_SCORE
 from discreet.randomness import NOISE_SAMPLERS, TestStream
-from discreet.training.control.step_size_search import UNITS, Candidates, objectives
+from discreet.training.control.step_size_search import Candidates, objectives
 from discreet.training.private_metrics.counts import check_countable, noisy_count
 from discreet.training.private_metrics.unit_values import unit_values
 
@@ -166,7 +167,7 @@ def test_scores_of_a_line_search_move_by_one_bound(model: nn.Module) -> None:
         objectives(candidates, nn.CrossEntropyLoss(), rows, bound, 8)
         for rows in (data, as_private(data.fetch(np.arange(1, 100))))
     )
-    assert all(0 <= one - other <= UNITS + 2 for one, other in zip(whole.tolist(), part.tolist(), strict=True))
+    assert all(0 <= one - other <= FULL_SCORE + 2 for one, other in zip(whole.tolist(), part.tolist(), strict=True))
     assert model.seen == 0
 
 

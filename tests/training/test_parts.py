@@ -23,8 +23,9 @@ from discreet import Augmented, InputError, PrivacyViolation, Setup
 from discreet.core.adjacency import Unit
 from discreet.data import Portion, PrivateData, as_private, in_parts
 from discreet.plan import PartsSearch
+from discreet.queries.choices import FULL_SCORE
 from discreet.randomness import Purpose, TestStream
-from discreet.training.tuning.private_choice import UNITS, PrivateChoice
+from discreet.training.tuning.private_choice import PrivateChoice
 
 SEARCH = PartsSearch.make(PARTS_GRID).over(tiny_plan()).search
 assert isinstance(SEARCH, PartsSearch)
@@ -119,12 +120,12 @@ def test_the_choice_has_the_law_that_is_paid_for() -> None:
     """Probabilities proportional to e^(range x score): chi-squared of 4,000 choices, one false alarm in 10^4, and the
     same test finds a choice with half of the range, with a range too large by a half, and one that ranks at random."""
     assert isinstance(SEARCH, PartsSearch)
-    scores = [5 * UNITS, 4 * UNITS, 4 * UNITS + UNITS // 2, 0]
+    scores = [5 * FULL_SCORE, 4 * FULL_SCORE, 4 * FULL_SCORE + FULL_SCORE // 2, 0]
 
     def pvalue(search: PartsSearch, over: list[int], seed: int = 1) -> float:
         one, stream = judge(search), TestStream(seed)
         counts = Counter(one.choose(over, stream.substream(Purpose.NOISE, turn)) for turn in range(4000))
-        weights = np.exp([1.2 * score / UNITS for score in scores])
+        weights = np.exp([1.2 * score / FULL_SCORE for score in scores])
         return float(stats.chisquare([counts[k] for k in range(4)], 4000 * weights / weights.sum()).pvalue)
 
     def of_range(epsilon: float) -> PartsSearch:
@@ -162,7 +163,7 @@ def test_a_unit_adds_at_most_one_to_a_score_and_takes_nothing(search: PartsSearc
     for name in sorted(set(names), key=str)[:7]:
         less = scores([row for row in range(30) if names[row] != name])
         moved |= {high - low for high, low in zip(whole, less, strict=True)}
-    assert 0 <= min(moved) < max(moved) <= UNITS
+    assert 0 <= min(moved) < max(moved) <= FULL_SCORE
 
 
 def test_candidates_see_the_augmentation_and_the_choice_does_not(tmp_path: Path) -> None:
