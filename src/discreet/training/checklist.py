@@ -17,6 +17,7 @@ from discreet.clipping.geometry import Geometry
 from discreet.clipping.separation.copies import copied
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.data import Parts, PrivateData, as_private
+from discreet.data.private.planned_parts import planned_parts
 from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import RoundedSampler
@@ -34,7 +35,6 @@ from discreet.training.preflight.plan_check import (
     check_optimizer,
     check_plan,
     engine_for,
-    parted,
     warn_of_unverifiable,
 )
 from discreet.training.preflight.random_rows import Examples, random_rows
@@ -94,7 +94,7 @@ def checked(
     if plan.search is not None:
         raise InputError("the plan searches for settings, in several runs; give it to Tuning (discreet tune)")
     noise, (given, units, ids) = noise_named(engine.noise), rows
-    parts = parted(as_private(given), units, ids, plan)
+    parts = planned_parts(plan, as_private(given), units, ids)
     parts.training.check_size(*plan.sampling.sizes(plan.population), plan.population)
     admit(model, optimizer, parts.training)
     data = with_rows_apart(parts.training, model)

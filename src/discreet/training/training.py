@@ -33,7 +33,7 @@ from discreet.training.former import with_former
 from discreet.training.guard import Guard
 from discreet.training.individual_filter import filter_of
 from discreet.training.preflight.engine_check import Preflight
-from discreet.training.preflight.engine_options import AUTO, EngineOptions, as_begun
+from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.preflight.ingredients import Ingredients
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.public.early_stopping import EarlyStopping
@@ -45,7 +45,7 @@ from discreet.training.run.agreement import agreed
 from discreet.training.run.attempt import begun, opened, record_for_all
 from discreet.training.run.charges import Charges
 from discreet.training.run.checkpoint import read_checkpoint, save_checkpoint
-from discreet.training.run.opening import Opened, with_slack_of
+from discreet.training.run.opening import Opened, as_begun, with_slack_of
 from discreet.training.run.run_folder import RunFolder, new_name
 from discreet.training.run.run_options import RunOptions
 from discreet.training.run.saved_state import SavedState

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import torch
 
 from discreet.clipping import ENGINES, Engine
 from discreet.clipping.engines.chunk_shape import in_fixed_rows, under_autocast
 from discreet.core import checks
-from discreet.core.errors import DiscreetError, InputError
-from discreet.distributed.team import Team
-from discreet.ledger import Ledger
-from discreet.training.run.checkpoint_files import load_checkpoint
-from discreet.training.run.run_folder import RunFolder
-from discreet.training.run.run_options import RunOptions
+from discreet.core.errors import InputError
 
 AUTO = "auto"
 """The name that stands for the fastest engine that works, as measured on random data."""
@@ -76,33 +68,3 @@ class EngineOptions:
     def shaped(self, engine: Engine, chunk: int) -> Engine:
         """`engine`, with chunks of a fixed number of rows if requested."""
         return replace(engine, clipped_sum=in_fixed_rows(engine.clipped_sum, chunk)) if self.fixed_rows else engine
-
-
-def as_begun(team: Team, run: RunOptions, options: EngineOptions) -> EngineOptions:
-    """The options to go on with a run as its first attempt is recorded: "auto" becomes the engine that it had, and as
-    many lanes share a batch as did."""
-    first = team.told("the run so far", lambda: dict(_first_attempt(run.folder)))
-    team.keep_lanes(first, run.lanes)
-    return replace(options, name=first["engine"]) if options.name == AUTO and first else options
-
-
-def _first_attempt(folder: str | Path | None) -> Mapping[str, Any]:
-    """The record of the first attempt that trained in the run folder; empty if there is none.
-
-    A folder without a run is left for `resume` to refuse. `InputError` if the checkpoint of the run is damaged, before
-    any row is read.
-    """
-    if folder is None:
-        return {}
-    kept = RunFolder(Path(folder))
-    try:
-        _, run, where = kept.recall()
-        ledger = Ledger(where, create=False)
-        try:
-            attempts = [entry.content for entry in ledger.entries(run) if entry.kind == "attempt"]
-        finally:
-            ledger.close()
-    except DiscreetError:
-        return {}
-    load_checkpoint(kept.checkpoint)
-    return next((content for content in attempts if content.get("engine") in ENGINES), {})

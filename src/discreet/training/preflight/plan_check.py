@@ -12,10 +12,9 @@ from torch.optim.lr_scheduler import LRScheduler, OneCycleLR, ReduceLROnPlateau
 
 from discreet.certificate.files import plan_fault
 from discreet.clipping import Criterion
-from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Event, steps_of
-from discreet.data import Parts, PrivateData, hold_out
+from discreet.data import Parts, PrivateData
 from discreet.mechanism import GRID_BITS, LARGEST_MULTIPLE, grid_for, noise_multiplier
 from discreet.methods import check_noise
 from discreet.plan import AdaptivePlan, IndividualSampling, Plan, mean_noises
@@ -123,44 +122,3 @@ def check_whole(release: Event) -> None:
             f"counts with noise {noise_multiplier(release):g} are too coarse to count single rows; take noise below "
             f"2^{GRID_BITS + 1}"
         )
-
-
-def parted(data: PrivateData, units: object, ids: object, plan: Plan | AdaptivePlan) -> Parts:
-    """The data by the units that the plan protects, split into training and hold-out.
-
-    `units`: the user of each row, where the plan protects users. `ids`: an identifier of each row, where single rows
-    are held out. Where the rows of a data set are public, their numbers may serve.
-    """
-    check_units(plan, units)
-    if plan.holdout is None:
-        if ids is not None:
-            raise InputError(
-                "ids was given, but the plan holds no rows out; make the plan with holdout=0.2, say, or leave ids out"
-            )
-        return Parts(data if units is None else data.grouped(units))
-    names = names_of(plan, data, units, ids, "which rows are held out")
-    return hold_out(data, names, plan.holdout.holds_out, are_units=units is not None)
-
-
-def check_units(plan: Plan | AdaptivePlan, units: object) -> None:
-    """Refuse `units` where the plan protects single rows, and missing `units` where it protects users."""
-    if plan.unit is Unit.EXAMPLE and units is not None:
-        raise InputError("units was given, but the plan protects single rows; make the plan with unit='user'")
-    if plan.unit is Unit.USER and units is None:
-        raise InputError("the plan protects users; say whose each row is with units=..., one identifier for each row")
-
-
-def names_of(plan: Plan | AdaptivePlan, data: PrivateData, units: object, ids: object, what: str) -> object:
-    """The identifier that decides each row's part of the data: its user's, or its own."""
-    if units is not None and ids is not None:
-        raise InputError(f"ids was given beside units, but {what} is decided by the user of a row; leave ids out")
-    if units is not None:
-        return units
-    if ids is not None:
-        return ids
-    if plan.adjacency is Adjacency.ADD_REMOVE or data.sites is not None:
-        raise InputError(
-            f"{what} must depend on nothing but each row itself: give ids, a name for each row that stays the same "
-            "when others come or go (row_id in the schema of a table, ids_train in a .npz file)"
-        )
-    return range(data.rows)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from discreet.accounting.adaptive.filters import BasicFilter
-from discreet.clipping import Engine
+from discreet.clipping import ENGINES, Engine
 from discreet.core.disk import share_lock
 from discreet.core.errors import DiscreetError, LedgerError
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
+from discreet.distributed.team import Team
 from discreet.ledger import Entry, Ledger
 from discreet.plan import AdaptivePlan, Plan
+from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.run.checkpoint_files import Index, load_checkpoint, parts_in, remove_other_parts
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
@@ -167,3 +170,30 @@ def with_slack_of(engine: Engine, record: Sequence[Entry]) -> Engine:
     if isinstance(bits, int) and engine.float_bits is not None and abs(bits - engine.float_bits) <= 1:
         return replace(engine, float_bits=bits)
     return engine
+
+
+def as_begun(team: Team, run: RunOptions, options: EngineOptions) -> EngineOptions:
+    """The options to go on with a run as its first attempt is recorded: "auto" becomes the engine that it had, and as
+    many lanes share a batch as did."""
+    first = team.told("the run so far", lambda: dict(_first_attempt(run.folder)))
+    team.keep_lanes(first, run.lanes)
+    return replace(options, name=first["engine"]) if options.name == AUTO and first else options
+
+
+def _first_attempt(folder: str | Path | None) -> Mapping[str, Any]:
+    """The record of the first attempt that trained in the run folder; empty if there is none.
+
+    A folder without a run is left for `resume` to refuse. `InputError` if the checkpoint of the run is damaged, before
+    any row is read.
+    """
+    if folder is None:
+        return {}
+    kept = RunFolder(Path(folder))
+    try:
+        _, run, where = kept.recall()
+        with closing(Ledger(where, create=False)) as ledger:
+            attempts = [entry.content for entry in ledger.entries(run) if entry.kind == "attempt"]
+    except DiscreetError:
+        return {}
+    load_checkpoint(kept.checkpoint)
+    return next((content for content in attempts if content.get("engine") in ENGINES), {})

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.data import as_private, in_parts
+from discreet.data.private.planned_parts import check_units, part_names
 from discreet.plan import PartsSearch, Plan
-from discreet.training.preflight.plan_check import check_units, names_of
 from discreet.training.tuning.private_choice import PrivateChoice
 
 
@@ -29,7 +29,7 @@ def seen_by(plan: Plan, data: object, units: object, ids: object) -> tuple[list[
         return [Seen(data, units, ids)] * len(search.candidates), None
     check_units(plan, units)
     private = as_private(data)
-    names = names_of(plan, private, units, ids, "which part of the data a row is in")
+    names = part_names(plan, private, units, ids, "which part of the data a row is in")
     *training, last = in_parts(private, names, search.part_of, search.parts)
     users, most = plan.unit is Unit.USER, plan.sampling.sizes(plan.population)[1]
     for number, part in enumerate(training, start=1):
