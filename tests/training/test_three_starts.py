@@ -89,6 +89,22 @@ def test_a_superseded_start_publishes_nothing_and_leaves_the_key(tmp_path: Path)
     assert not first.folder.key.exists()
 
 
+def test_a_result_of_before_a_later_start_is_not_published_and_leaves_the_key(tmp_path: Path) -> None:
+    first = training(tmp_path)
+    with first.session() as session:
+        steps(first, session, 3)
+        first.save(session)
+        result = first.result(session)
+        second = training(tmp_path, resume=True)
+        with second.session() as later:
+            with pytest.raises(LedgerError, match="was started again"):
+                publish(result, tmp_path / "out")
+            assert first.folder.key.exists()
+            steps(second, later, 3)
+            publish(second.result(later), tmp_path / "out")
+    assert verify(tmp_path / "out").accepted
+
+
 def saves_while_another_tidies(made: Training, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     load = opening.load_checkpoint
 

@@ -61,6 +61,7 @@ def publish(
         return trained.plan.guarantee()
     target = Path(folder)
     _check_target_of(trained, target)
+    trained.check_newest()
     check_unchanged(published, trained.initial)
     if state_digests(published) != trained.final:
         raise PrivacyViolation("the model was changed after training; publish what training returned, as it was")

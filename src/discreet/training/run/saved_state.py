@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ from discreet.training.control.controller import Progress
 from discreet.training.public.monitor import Watch
 from discreet.training.run.checkpoint import Checkpoint
 from discreet.training.run.state_json import encoded
+
+_log = logging.getLogger("discreet")
 
 _HOW = frozenset({"foreach", "fused", "capturable", "differentiable"})
 """Switches of how an optimizer computes, not of what."""
@@ -33,6 +36,21 @@ def rule_of(optimizer: torch.optim.Optimizer) -> list[Any]:
 def _words(rule: list[Any]) -> str:
     on = sorted({key for group in rule[2] for key, value in group.items() if value})
     return f"{rule[0]} with {', '.join(on)}" if on else str(rule[0])
+
+
+def _settings(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """The settings that each group began with, as far as one can tell: a scheduler keeps its first learning rate."""
+    return [
+        {name: group[name] for name in sorted(optimizer.defaults) if name not in _HOW}
+        | ({"lr": group["initial_lr"]} if "initial_lr" in group else {})
+        for group in optimizer.param_groups
+    ]
+
+
+def _changes(given: list[dict[str, Any]], kept: list[dict[str, Any]]) -> dict[str, tuple[Any, Any]]:
+    """What differs, by name: (given, kept) in the first group where it does."""
+    pairs = [(name, now[name], was[name]) for now, was in zip(given, kept, strict=True) for name in now]
+    return {name: (now, was) for name, now, was in reversed(pairs) if now != was}
 
 
 class SavedState:
@@ -86,7 +104,14 @@ class SavedState:
                 f"{' with other settings or groups' if was == now else ''}; resume the run with the optimizer that it "
                 "began with"
             )
+        given = _settings(self._optimizer)
         checkpoint.restore(self._model, load_optimizer, self._scheduler)
+        for name, (now, was) in _changes(given, _settings(self._optimizer)).items():
+            _log.warning(
+                "the run goes on with %s=%s, as its checkpoint has it, and not with the %s of this start; begin a new run "
+                "for another",
+                *(name, was, now),
+            )
         self._watch.restore(checkpoint)
         self._clipping.load_state_dict(checkpoint.clipping or {})
         if checkpoint.progress is not None:

@@ -16,6 +16,7 @@ from discreet.core.rounding import places_up
 from discreet.ledger import Entry
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import RoundedSampler, Stream, SystemStream
+from discreet.training.run.opening import record_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Trained:
     first step released and that predictions need. `public`: the declaration of public rows whose gradient joined the
     steps. `canaries`: the declaration of made-up texts among the training rows. `warm_start`: the private runs that
     released weights at the start. `publishes`: False in all but the first of several processes, where `publish` writes
-    nothing.
+    nothing. `ledger`: where it is, perhaps with the password of a database; "" if the run has no key to be destroyed.
     """
 
     model: nn.Module
@@ -103,6 +104,7 @@ class Trained:
     canaries: Mapping[str, Any] | None = None
     warm_start: Sequence[EarlierRun] = ()
     publishes: bool = True
+    ledger: str = ""
 
     def __repr__(self) -> str:
         return fact_lines("Trained model", self._facts())
@@ -129,6 +131,12 @@ class Trained:
     def charged_steps(self) -> int:
         """Steps that the ledger holds, drawn or not."""
         return sum(entry.steps for entry in self.entries if entry.kind == "reservation")
+
+    def check_newest(self) -> None:
+        """`LedgerError` if the run was started again since it gave this result, and the key is still there."""
+        if self.ledger and any(one.exists() for one in self.secrets):
+            starts = sum(entry.kind == "attempt" for entry in self.entries)
+            record_of(self.ledger, self.entries[0].run, self.charged_steps, starts - 1)
 
 
 def randomness_of(stream: Stream | None) -> str:
