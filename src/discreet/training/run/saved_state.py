@@ -108,8 +108,8 @@ class SavedState:
         checkpoint.restore(self._model, load_optimizer, self._scheduler)
         for name, (now, was) in _changes(given, _settings(self._optimizer)).items():
             _log.warning(
-                "the run goes on with %s=%s, as its checkpoint has it, and not with the %s of this start; begin a new run "
-                "for another",
+                "the run goes on with %s=%s, as its checkpoint has it, and not with the %s of this start; for another "
+                "begin a new run",
                 *(name, was, now),
             )
         self._watch.restore(checkpoint)
