@@ -118,7 +118,7 @@ class Plan(RunPlan):
         delta: float,
         clip_norm: float | Sequence[tuple[float, int]] | Schedule | None = None,
         clipping: AnyClipping | Mapping[str, object] | None = None,
-        noise_multiplier: float | Sequence[tuple[float, int]] | Schedule = 1.0,
+        noise_multiplier: float | Sequence[tuple[float, int]] | Schedule | None = None,
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
         unit: Unit | str = Unit.EXAMPLE,
         rows_per_unit: int = 1,
@@ -134,12 +134,13 @@ class Plan(RunPlan):
 
         `noise_multiplier` is one number, a list of (multiplier, steps) that adds up to `steps`, or a schedule
         (`accounting.schedules`), per epoch or per step; so is `clip_norm`. For other ways to clip give `clipping`
-        (`plan.clipping`). To meet a budget, leave the noise out, or give its shape, and call `calibrate`. With
-        `unit="user"`, the declared population and batches count users; a step uses at most `rows_per_unit` rows of
-        each. `batches` changes the expected batch of Poisson sampling, by a list of (expected batch, steps) or a
-        schedule. `metrics` are bought when they say; `before`: events that the run answers first (`answered_first`).
-        `holdout` is never trained on. `odometer` (`renyi`, say) is read at the end; `stop_at` ends the run before it
-        would read more. A `block` (50 steps, or a thousandth of all) is one entry of the ledger; a crash may lose it.
+        (`plan.clipping`). To meet a budget, leave the noise out, or give its shape, and call `calibrate`: left out, it
+        is 1, which has a price, but with which no run begins. With `unit="user"`, the declared population and batches
+        count users; a step uses at most `rows_per_unit` rows of each. `batches` changes the expected batch of Poisson
+        sampling, by a list of (expected batch, steps) or a schedule. `metrics` are bought when they say; `before`:
+        events that the run answers first (`answered_first`). `holdout` is never trained on. `odometer` (`renyi`, say)
+        is read at the end; `stop_at` ends the run before it would read more. A `block` (50 steps, or a thousandth of
+        all) is one entry of the ledger; a crash may lose it.
         """
         held = as_holdout(holdout)
         population = training_units(population, held)
@@ -147,7 +148,8 @@ class Plan(RunPlan):
         rates = [] if batches is None else rate_phases(batches, population, checks.count("steps", steps))
         if rates and isinstance(sampling, PoissonSampling):
             sampling = PoissonSampling(rate=rates[0][0])
-        phases = spread(noise_multiplier, steps, rates or [(1 / sampling.epoch(population), steps)])
+        multiplier = 1.0 if noise_multiplier is None else noise_multiplier
+        phases = spread(multiplier, steps, rates or [(1 / sampling.epoch(population), steps)])
         near, whose = parse(Adjacency, "adjacency", adjacency), parse(Unit, "unit", unit)
         fields: dict[str, Any] = {
             "adjacency": near,
@@ -165,13 +167,10 @@ class Plan(RunPlan):
             "delta": delta,
             "block": max(_BLOCK, steps // _MOST_BLOCKS) if block is None else block,
         }
-        return validate(cls, fields, "plan")._lasting(steps)
-
-    def _lasting(self, steps: int) -> Plan:
-        """This plan; `InputError` if its noise covers another number of steps."""
-        if self.steps != steps:
-            raise InputError(f"plan: the phases of noise_multiplier cover {self.steps} steps, but steps is {steps}")
-        return self
+        plan = validate(cls, fields, "plan")
+        if plan.steps != steps:
+            raise InputError(f"plan: the phases of noise_multiplier cover {plan.steps} steps, but steps is {steps}")
+        return plan._with_noise(chosen=noise_multiplier is not None)
 
     @property
     def steps(self) -> int:
@@ -305,4 +304,4 @@ class Plan(RunPlan):
     def scaled(self, factor: float) -> Plan:
         """A new plan whose steps have `factor` times the noise."""
         noise = tuple(NoisePhase(multiplier=phase.multiplier * factor, steps=phase.steps) for phase in self.noise)
-        return self.model_copy(update={"noise": noise})
+        return self.model_copy(update={"noise": noise})._with_noise(chosen=True)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from pydantic import model_validator
+from pydantic import PrivateAttr, model_validator
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
@@ -33,6 +33,8 @@ class RunPlan(Frozen):
     | purchases            | how often a metric is bought   | the same, if all phases are like the first   |
     | trade_off            | of all that is released        | `NotProved`                                  |
     """
+
+    _noise_was_chosen: bool = PrivateAttr(default=True)
 
     if TYPE_CHECKING:  # each kind declares its fields in the order in which it is published
         adjacency: Adjacency
@@ -81,8 +83,18 @@ class RunPlan(Frozen):
         return self.holdout.units(self.population), self.holdout.share
 
     def with_initial_state(self, digest: str) -> Self:
-        """A new plan that declares the state training starts from."""
+        """A new plan that declares the state training starts from. `InputError` if nobody has chosen its noise."""
+        if not self._noise_was_chosen:
+            raise InputError(
+                "nobody has chosen the noise of this plan; meet a budget by plan.calibrate(epsilon=...), or give "
+                "noise_multiplier when the plan is made"
+            )
         return self.model_copy(update={"initial_state": digest})
+
+    def _with_noise(self, *, chosen: bool) -> Self:
+        """This plan, of which it is known whether somebody has chosen its noise."""
+        self._noise_was_chosen = chosen
+        return self
 
     def facts(self) -> dict[str, str | None]:
         """Names and values for people; None for what the plan does not have."""
