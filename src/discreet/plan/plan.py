@@ -167,10 +167,13 @@ class Plan(RunPlan):
             "delta": delta,
             "block": max(_BLOCK, steps // _MOST_BLOCKS) if block is None else block,
         }
-        plan = validate(cls, fields, "plan")
-        if plan.steps != steps:
-            raise InputError(f"plan: the phases of noise_multiplier cover {plan.steps} steps, but steps is {steps}")
-        return plan._with_noise(chosen=noise_multiplier is not None)
+        return validate(cls, fields, "plan")._lasting(steps)._with_noise(chosen=noise_multiplier is not None)
+
+    def _lasting(self, steps: int) -> Plan:
+        """This plan; `InputError` if its noise covers another number of steps."""
+        if self.steps != steps:
+            raise InputError(f"plan: the phases of noise_multiplier cover {self.steps} steps, but steps is {steps}")
+        return self
 
     @property
     def steps(self) -> int:

@@ -60,8 +60,7 @@ def publish(
     if not trained.publishes:
         return trained.plan.guarantee()
     target = Path(folder)
-    _check_target_of(trained, target)
-    trained.check_newest()
+    _check_publishable(trained, target)
     check_unchanged(published, trained.initial)
     if state_digests(published) != trained.final:
         raise PrivacyViolation("the model was changed after training; publish what training returned, as it was")
@@ -170,8 +169,9 @@ def _model_of(trained: TrainedRun) -> nn.Module:
     return trained.model
 
 
-def _check_target_of(trained: TrainedRun, target: Path) -> None:
-    """`check_target`, with the way to publish what was trained and paid for."""
+def _check_publishable(trained: TrainedRun, target: Path) -> None:
+    """`check_target`, with the way to publish what was trained and paid for; refused too if the run went on since."""
+    trained.check_newest()
     try:
         check_target(target)
     except InputError as error:

@@ -269,10 +269,10 @@ class Training:
         self._shared_out.end()
         self.team.together("the result", lambda: check_unchanged(self.model, *self._checked.declared))
         entries = record_for_all(self.team, session.ledger.where, session.run, session.position, session.attempt)
-        return remember(self.trained(entries, session.ledger.where, session.ended))
+        return remember(replace(self.trained(entries, session.ended), ledger=session.ledger.where))
 
-    def trained(self, entries: tuple[Entry, ...], ledger: str = "", ended: str | None = None) -> Trained:
-        """The result of a run whose entries in its `ledger` are `entries`."""
+    def trained(self, entries: tuple[Entry, ...], ended: str | None = None) -> Trained:
+        """The result of a run whose ledger entries are `entries`."""
         self.model.eval()
         beside, canaries = self._public
         return Trained(
@@ -291,7 +291,6 @@ class Training:
             canaries=None if canaries is None else canaries.as_dict(),
             warm_start=together(kept(self.folder.path), self.earlier),
             publishes=self.team.first,
-            ledger=ledger,
         )
 
     @property
