@@ -122,7 +122,7 @@ def filters(shape: tuple[int, ...], scales: int, angles: int) -> tuple[Tensor, T
             window = _gabor(shape, width, 0.0, angle, slant)
             rows.append(wave - wave[0, 0] / window[0, 0] * window)
     wavelets = torch.stack(rows)
-    spread = (wavelets**2 + _negated(wavelets) ** 2).sum(0) / 2
+    spread = littlewood_paley(torch.zeros_like(low), wavelets)
     room = (1 - low**2).clamp_min(0)
     seen = spread > 1e-12 * spread.max()
     wavelets = wavelets * (room[seen] / spread[seen]).min().sqrt()

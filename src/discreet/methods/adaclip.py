@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from discreet.core import checks
 from discreet.core.errors import InputError
-from discreet.methods.released_scales import Kind, ReleasedScales, TrainingMethod, keeping_lengths
+from discreet.methods.released_scales import Kind, TrainingMethod, keeping_lengths, with_sgd
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,4 @@ def adaclip(
     noise: AdaClip = AdaClip(),
 ) -> TrainingMethod:
     """Noise of least variance, with steps of SGD."""
-    scales = ReleasedScales(noise, model, clip_norm, kind)
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return TrainingMethod(scales.clipping, torch.optim.SGD(parameters, lr=lr), scales)
+    return with_sgd(noise, model, lr, clip_norm, kind)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.core import checks
-from discreet.methods.released_scales import Kind, ReleasedScales, TrainingMethod, floored
+from discreet.methods.released_scales import Kind, ReleasedScales, TrainingMethod, floored, trained_parameters, with_sgd
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,8 @@ def adan(
     noise: ADADP = ADADP(),
 ) -> TrainingMethod:
     """The adaptive noise alone, with steps of SGD."""
-    scales = ReleasedScales(noise, model, clip_norm, kind)
-    return TrainingMethod(scales.clipping, torch.optim.SGD(_trained(model), lr=lr), scales)
+    return with_sgd(noise, model, lr, clip_norm, kind)
 
 
 def _rmsprop(model: nn.Module, lr: float, gamma: float, eps: float) -> torch.optim.Optimizer:
-    return torch.optim.RMSprop(_trained(model), lr=lr, alpha=1 - checks.open_unit("gamma", gamma), eps=eps)
-
-
-def _trained(model: nn.Module) -> list[nn.Parameter]:
-    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return torch.optim.RMSprop(trained_parameters(model), lr=lr, alpha=1 - checks.open_unit("gamma", gamma), eps=eps)

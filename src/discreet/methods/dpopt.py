@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from discreet.core import checks
 from discreet.core.errors import InputError
-from discreet.methods.released_scales import Kind, ReleasedScales, TrainingMethod, floored, keeping_lengths
+from discreet.methods.released_scales import Kind, TrainingMethod, floored, keeping_lengths, with_sgd
 
 
 def least_harm(sensitivities: Tensor, weights: Tensor, multiplier: float) -> Tensor:
@@ -110,6 +110,4 @@ def dpopt(
     noise: DPOPT = DPOPT(),
 ) -> TrainingMethod:
     """Least harmful noise, with steps of SGD."""
-    scales = ReleasedScales(noise, model, clip_norm, kind)
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return TrainingMethod(scales.clipping, torch.optim.SGD(parameters, lr=lr), scales)
+    return with_sgd(noise, model, lr, clip_norm, kind)

@@ -144,6 +144,17 @@ class ReleasedScales:
             torch.mul(found, self._size, out=self._scales)
 
 
+def with_sgd(rule: Rule, model: nn.Module, lr: float, clip_norm: float, kind: Kind) -> TrainingMethod:
+    """The scales of a rule, with steps of SGD."""
+    scales = ReleasedScales(rule, model, clip_norm, kind)
+    return TrainingMethod(scales.clipping, torch.optim.SGD(trained_parameters(model), lr=lr), scales)
+
+
+def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that an optimizer is given."""
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
 def floored(squares: Tensor, least: float) -> Tensor | None:
     """Averaged squares as positive second moments: at least `least`, and at least a millionth of their mean (negative
     squares count as zero in it); None if all are zero."""

@@ -20,6 +20,7 @@ from discreet.queries.charging import Account, check_account
 from discreet.queries.choices import check_candidates
 from discreet.queries.draws import check_drawable, draw_trials
 from discreet.randomness import Purpose, Stream, Substream
+from discreet.sampling.uniform import below
 
 Trial = Callable[[Any, Stream], tuple[float, Any]]
 """`trial(candidate, stream) -> (score, result)`, with all noise from `stream`; the pair is as private as one event."""
@@ -99,9 +100,5 @@ def _scored(returned: object) -> tuple[float, Any]:
 
 
 def uniform_index(size: int, substream: Substream) -> int:
-    """A whole number in 0 .. size - 1, exactly uniform: words beyond the last full multiple of `size` are redrawn."""
-    limit = (1 << 64) // size * size
-    while True:
-        word = int(substream.words(1)[0])
-        if word < limit:
-            return word % size
+    """A whole number in 0 .. size - 1, exactly uniform."""
+    return int(below(size, 1, substream)[0])

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.events import Allocation, Epoch, Event
-from discreet.core.events import batches as batches_in
+from discreet.core.events import Allocation, Event
 from discreet.sampling.options import Draws, Options
 from discreet.sampling.record import Count, SamplingRecord
-from discreet.sampling.sampler import Sampler, address
+from discreet.sampling.sampler import Sampler, address, one_release
 
 if TYPE_CHECKING:
     from discreet.core.array_types import IntArray
@@ -44,13 +43,11 @@ class AllocationSampler:
 
     def event(self, inner: Event) -> Allocation:
         """Return the event of a period, `inner` as in `Epoch.event`; `InputError` unless its steps release the same."""
-        released = batches_in(Epoch(inner))
-        if len({event for event, _ in released}) != 1 or sum(count for _, count in released) != self.steps:
-            raise InputError(
-                "allocation needs the same noise at every step of a period; here it changes inside a period of "
-                f"{self.steps} steps, so change it between periods"
-            )
-        return Allocation(self.steps, self.chosen, released[0][0])
+        refusal = (
+            "allocation needs the same noise at every step of a period; here it changes inside a period of "
+            f"{self.steps} steps, so change it between periods"
+        )
+        return Allocation(self.steps, self.chosen, one_release(inner, self.steps, refusal))
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """The batches of the period that begins at step `first`; see `Sampler.batches`."""

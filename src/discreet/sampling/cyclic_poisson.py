@@ -18,18 +18,15 @@ from pydantic import Field, field_validator
 
 from discreet.core import checks
 from discreet.core.errors import InputError
-from discreet.core.events import CyclicPoisson, Epoch, Event
-from discreet.core.events import batches as batches_in
+from discreet.core.events import CyclicPoisson, Event
 from discreet.sampling.options import Draws, Options
 from discreet.sampling.poisson import PoissonSampler
 from discreet.sampling.record import Rate, SamplingRecord
-from discreet.sampling.sampler import Sampler, address
+from discreet.sampling.sampler import Sampler, address, one_release
 
 if TYPE_CHECKING:
     from discreet.core.array_types import IntArray
-    from discreet.randomness import Stream, Substream
-
-_WORD_VALUES = 1 << 64
+    from discreet.randomness import Stream
 
 Coefficient = Annotated[int, Field(ge=1, le=2**16)]
 """Up to this, products of coefficients and sums leave room for whole numbers in float64."""
@@ -54,17 +51,16 @@ class CyclicPoissonSampler:
 
     def event(self, inner: Event) -> CyclicPoisson:
         """Return the event of a round, `inner` as in `Epoch.event`; `InputError` unless its steps release the same."""
-        released = batches_in(Epoch(inner))
-        if len({event for event, _ in released}) != 1 or sum(count for _, count in released) != self.parts:
-            raise InputError("a round of cyclic Poisson batches needs the same noise at every step")
-        return CyclicPoisson(self.parts, self.rate, released[0][0])
+        refusal = "a round of cyclic Poisson batches needs the same noise at every step"
+        return CyclicPoisson(self.parts, self.rate, one_release(inner, self.parts, refusal))
 
     def begin(self, first: int, size: int, stream: Stream) -> Sampler:
         """Deal the units, which takes the address (parts, first) of `stream`."""
         from discreet.randomness import Purpose
+        from discreet.sampling.uniform import below
 
         units = checks.count("size", size, least=0)
-        return Dealt(self, dealt(units, self.parts, stream.substream(Purpose.PARTS, first)))
+        return Dealt(self, below(self.parts, units, stream.substream(Purpose.PARTS, first)))
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """The batches of a round, for units that are dealt for it alone; see `Sampler.batches`."""
@@ -87,20 +83,6 @@ class Dealt:
         drawn = drawn_at(self._law.rate, size, address(stream, first))
         parts = self._parts_of[drawn]
         return tuple(drawn[parts == part] for part in range(self._law.parts))
-
-
-def dealt(units: int, parts: int, substream: Substream) -> IntArray:
-    """A part out of 0 .. `parts` - 1 for each unit: uniform and independent; shape (units,).
-
-    Words beyond the last multiple of `parts` are drawn again, so that no part is likelier than another.
-    """
-    import numpy as np
-
-    found = substream.words(units)
-    limit = np.uint64(_WORD_VALUES - _WORD_VALUES % parts - 1)
-    while (again := np.flatnonzero(found > limit)).size:
-        found[again] = substream.words(again.size)
-    return (found % np.uint64(parts)).astype(np.int64)
 
 
 class CyclicPoissonSampling(SamplingRecord):

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.events import Epoch, Event, Individual
-from discreet.core.events import batches as batches_in
+from discreet.core.events import Event, Individual
 from discreet.sampling.options import Draws, Options
 from discreet.sampling.record import Count, SamplingRecord
-from discreet.sampling.sampler import Sampler, address
+from discreet.sampling.sampler import Sampler, address, one_release
 
 if TYPE_CHECKING:
     from discreet.core.array_types import IntArray
@@ -41,13 +40,11 @@ class IndividualSampler:
 
     def event(self, inner: Event) -> Individual:
         """Return the event of a period, `inner` as in `Epoch.event`; `InputError` unless its steps release the same."""
-        released = batches_in(Epoch(inner))
-        if len({event for event, _ in released}) != 1 or sum(count for _, count in released) != self.steps:
-            raise InputError(
-                f"individual budgets need the same noise at each of the {self.steps} steps of a period; "
-                "change it between periods"
-            )
-        return Individual(self.steps, self.full, released[0][0])
+        refusal = (
+            f"individual budgets need the same noise at each of the {self.steps} steps of a period; "
+            "change it between periods"
+        )
+        return Individual(self.steps, self.full, one_release(inner, self.steps, refusal))
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """All units, for every step of a period; see `Sampler.batches`."""

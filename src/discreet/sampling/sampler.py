@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from discreet.core.events import Event
+from discreet.core.errors import InputError
+from discreet.core.events import Epoch, Event, batches
 
 if TYPE_CHECKING:  # streams load a cipher and arrays NumPy, which pricing and help do not need
     from discreet.core.array_types import IntArray
@@ -43,6 +44,15 @@ class DealingSampler(Sampler, Protocol):
     def begin(self, first: int, size: int, stream: Stream) -> Sampler:
         """The sampler of an attempt that begins at step `first`, with the common draw in it."""
         ...
+
+
+def one_release(inner: Event, steps: int, refusal: str) -> Event:
+    """What each of the `steps` steps of a period releases, `inner` as in `Epoch.event`; an `InputError` with the words
+    of `refusal` unless it is the same at all."""
+    released = batches(Epoch(inner))
+    if len({event for event, _ in released}) != 1 or sum(count for _, count in released) != steps:
+        raise InputError(refusal)
+    return released[0][0]
 
 
 def address(stream: Stream, first: int) -> Substream:
