@@ -16,7 +16,7 @@ def spec_of(recipe: Recipe, split: Split, about: About | None = None) -> ModelSp
     if recipe.components is not None:
         steps.append(Named("components"))
     return ModelSpec(
-        model=Named(recipe.model.name, recipe.model.model_dump(mode="json", exclude={"name"})),
+        model=_model(recipe),
         inputs=rows,
         preprocessing=tuple(steps),
         data=recipe.data.name,
@@ -30,7 +30,7 @@ def spec_of_table(
 ) -> ModelSpec:
     """The recipe's model, the encoding of table rows as its inputs, and the parts for people."""
     return ModelSpec(
-        model=Named(recipe.model.name, recipe.model.model_dump(mode="json", exclude={"name"})),
+        model=_model(recipe),
         inputs=encoder.shape,
         preprocessing=tuple(_features(recipe, encoder.shape)),
         data=recipe.data.name,
@@ -39,6 +39,10 @@ def spec_of_table(
         about=about,
         public_rows=public_rows,
     )
+
+
+def _model(recipe: Recipe) -> Named:
+    return Named(recipe.model.name, recipe.model.model_dump(mode="json", exclude={"name"}))
 
 
 def _features(recipe: Recipe, shape: tuple[int, ...]) -> list[Named]:

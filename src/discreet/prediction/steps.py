@@ -34,7 +34,7 @@ def components(released: Tensor) -> Step:
 
 STEPS: Mapping[str, Callable[..., Step]] = {"features": features, "components": components}
 
-RELEASED = ("components",)
+_ON_RELEASED = ("components",)
 """Steps whose first argument is the tensor of their name in released.safetensors."""
 
 
@@ -42,9 +42,9 @@ def build_step(step: Named, released: Mapping[str, Tensor]) -> Step:
     """The step by its name. `InputError` for a step that this version does not know, or impossible arguments."""
     if step.name not in STEPS:
         raise InputError(f"model.json: unknown step {step.name!r:.80} of preprocessing; known: {', '.join(STEPS)}")
-    if step.name in RELEASED and step.name not in released:
+    if step.name in _ON_RELEASED and step.name not in released:
         raise InputError(f"model.json: the step {step.name} needs a tensor that the run has not released")
-    given = [released[step.name]] if step.name in RELEASED else []
+    given = [released[step.name]] if step.name in _ON_RELEASED else []
     try:
         return STEPS[step.name](*given, **step.arguments)
     except (TypeError, ValueError, RuntimeError, ValidationError) as error:

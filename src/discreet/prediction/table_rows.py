@@ -21,10 +21,7 @@ def encode_table(predictor: Predictor, path: str | Path) -> Array:
 
     These are the inputs of an ONNX file of the model. Rows that the schema drops are left out.
     """
-    if predictor.spec.table is None:
-        raise InputError("this model was not trained on a table with a schema; give its rows as an array")
-    encoder = Encoder.from_json(predictor.spec.table)
-    found = [block.inputs for block in new_rows(Path(path), encoder)]
+    found = [block.inputs for block in new_rows(Path(path), _encoder(predictor))]
     if not found:
         raise InputError(f"{path} has no rows")
     return np.concatenate(found)
@@ -37,9 +34,7 @@ def predict_table(predictor: Predictor, path: str | Path) -> tuple[Encoder, Arra
     1970, of a date). A row that the schema drops is all NaN. `InputError` if the model was not trained on a table, or a
     value does not fit.
     """
-    if predictor.spec.table is None:
-        raise InputError("this model was not trained on a table with a schema; give its rows as an array")
-    encoder = Encoder.from_json(predictor.spec.table)
+    encoder = _encoder(predictor)
     found = []
     for block in new_rows(Path(path), encoder):
         values = np.full((len(block.kept), len(encoder.classes)), np.nan)
@@ -49,6 +44,13 @@ def predict_table(predictor: Predictor, path: str | Path) -> tuple[Encoder, Arra
     if not found:
         raise InputError(f"{path} has no rows")
     return encoder, np.concatenate(found)
+
+
+def _encoder(predictor: Predictor) -> Encoder:
+    """The encoder of the model's table; `InputError` if it was not trained on one."""
+    if predictor.spec.table is None:
+        raise InputError("this model was not trained on a table with a schema; give its rows as an array")
+    return Encoder.from_json(predictor.spec.table)
 
 
 def copied_columns(path: str | Path, encoder: Encoder, names: Sequence[str]) -> dict[str, pa.Array]:
