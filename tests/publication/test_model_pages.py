@@ -104,6 +104,17 @@ def test_a_chart_for_everything_that_is_known() -> None:
     assert figures(OnPublicRows(rows=3)) == []
 
 
+@pytest.mark.parametrize(
+    ("values", "joined"),
+    [(["Berlin", "Kiel", "Bonn", "Mainz", "Ulm"], False), (["2020-01-01", "2021-01-01", "2022-01-01"], True)],
+)
+def test_categories_are_named_points_and_days_a_line(values: list[str], joined: bool) -> None:
+    effect = {"column": "city", "values": values, "answers": [0.1, 0.4, 0.2, 0.3, 0.5][: len(values)]}
+    (drawn,) = figures(OnPublicRows.model_validate({"rows": 3, "effects": [effect]}))
+    assert all(value in drawn.chart for value in values)
+    assert ("fill: none; stroke: var(--accent)" in drawn.chart) == joined
+
+
 @pytest.mark.parametrize("found", [0, 2])
 def test_counts_that_contradict_each_other_are_drawn_or_left_out_but_break_nothing(found: int) -> None:
     """A published folder may say anything; the page must still be written, so that it can be compared."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from discreet.certificate.described import Bin, Cut, Effect, OnPublicRows, Weight
-from discreet.publication.pages.charts.svg_charts import ACCENT, BAND, MUTED, svg
+from discreet.publication.pages.charts.svg_charts import ACCENT, BAND, LEFT, MUTED, svg
 from discreet.publication.pages.public_evaluation import wilson
 
 if TYPE_CHECKING:
@@ -122,22 +123,40 @@ def _weights(weights: Sequence[Weight]) -> str:
 
 def _effect(effect: Effect, place: int) -> str:
     texts = [value for value in effect.values if isinstance(value, str)]
+    apart = not all(map(_is_day, texts))
+    low, high = min(effect.answers), max(effect.answers)
+    room = (high - low) / 5 or abs(high) / 5 or 1.0
 
-    def draw(axes: Axes) -> None:
+    def categories(axes: Axes) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        places = list(range(len(effect.values)))[::-1]
+        axes.plot(effect.answers, places, color=ACCENT, marker="o", markersize=7, linestyle="", clip_on=False)
+        axes.set_yticks(places, [_short(str(value)) for value in effect.values])
+        axes.set_ylim(-0.6, len(places) - 0.4)
+        axes.set_xlim(low - room, high + room)
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+
+    def course(axes: Axes) -> None:
+        places = range(len(texts)) if texts else [float(value) for value in effect.values]
+        axes.plot(places, effect.answers, color=ACCENT, clip_on=False)
         if texts:
-            places = range(len(effect.values))
-            axes.plot(places, effect.answers, color=ACCENT, marker="o", markersize=4.5, linewidth=1, clip_on=False)
             step = -(-len(texts) // 4)
-            axes.set_xticks(list(places)[::step], [_short(str(value)) for value in effect.values[::step]])
-        else:
-            axes.plot([float(value) for value in effect.values], effect.answers, color=ACCENT, clip_on=False)
-        low, high = min(effect.answers), max(effect.answers)
-        room = (high - low) / 5 or abs(high) / 5 or 1.0
+            axes.set_xticks(list(places)[::step], texts[::step])
         axes.set_ylim(low - room, high + room)
         axes.set_xlabel(_short(effect.column, 40))
 
-    about = f"From {min(effect.answers):.4g} to {max(effect.answers):.4g}."
-    return svg(f"effect{place}", f"Mean answer over {effect.column}", about, draw)
+    about = f"From {low:.4g} to {high:.4g}."
+    draw, left = (categories, 0.34) if apart else (course, LEFT)
+    return svg(f"effect{place}", f"Mean answer over {effect.column}", about, draw, left=left)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        datetime.date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _shares(axes: Axes) -> None:

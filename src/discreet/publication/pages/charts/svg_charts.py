@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _WIDTH, _HEIGHT = 400, 250
-_MARGINS = {"left": 0.115, "right": 0.955, "bottom": 0.2, "top": 0.95}
+LEFT = 0.115
+"""The left margin of a chart, a part of its width."""
+
+_MARGINS = {"left": LEFT, "right": 0.955, "bottom": 0.2, "top": 0.95}
 
 INK, MUTED, RULE, ACCENT = "#010101", "#020202", "#030303", "#040404"
 """Placeholder colours that no chart uses otherwise; each becomes a variable of the page."""
@@ -211,7 +214,7 @@ def _side(step: float, steps: float) -> str:
     return "left" if step < steps / 2 else "right"
 
 
-def svg(name: str, title: str, about: str, draw: Callable[[Axes], None], *, left: float = _MARGINS["left"]) -> str:
+def svg(name: str, title: str, about: str, draw: Callable[[Axes], None], *, left: float = LEFT) -> str:
     """Draw one chart and return it as an accessible element `<svg role="img">`. `left`: the margin, a part of 1."""
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
