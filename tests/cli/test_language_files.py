@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from tiny_model_folder import BUDGET, FEW, model_folder
+from safetensors.torch import load_file, save_file
+from tiny_model_folder import BUDGET, FEW, PUBLIC, model_folder
 
 from discreet.cli.app import run
 
@@ -50,3 +53,18 @@ def test_a_long_text_and_a_byte_order_mark_are_read(capfd: pytest.CaptureFixture
     for name in ("a.csv", "b.jsonl"):
         assert run(["train", name, "--text", "review", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]) == 0
     assert capfd.readouterr().err == ""
+
+
+def test_transformers_says_nothing_of_its_own_but_that_weights_are_lacking() -> None:
+    rows = [{"review": PUBLIC[i % 2], "kind": ("good", "bad")[i % 2]} for i in range(60)]
+    Path("reviews.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    weights = model_folder(Path("tiny")) / "model.safetensors"
+    kept = {name: one for name, one in load_file(weights).items() if "norm" not in name}
+    save_file(kept, weights, {"format": "pt"})
+    classes = ["--task", "classification", "--target", "kind", "--classes", "bad,good"]
+    command = ["train", "reviews.jsonl", "--text", "review", "--unit", "row", "--model", "tiny", *classes]
+    program = [sys.executable, "-m", "discreet", *command, *BUDGET, *FEW]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "tiny lacks weights of the model, which are drawn at random: model.layers.0.input_layernorm.weight, " in line

@@ -157,6 +157,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     if rank() > 0:
         sys.stdout = io.StringIO()  # the first of several processes talks
+    if _DEBUG not in given:
+        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # its warnings are to those who program with it
     if QUICK.intersection(given[:1]):
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's and SciPy's each start as many as there are cores
         gc.set_threshold(100_000)

@@ -274,6 +274,17 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def check_target(target: Path) -> None:
+    """Refuse to publish over something that exists, or where nothing can be written."""
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{target} exists already and is not empty; name another folder")
+    if target.is_symlink() and not target.exists():
+        raise InputError(f"{target} is a link that leads nowhere; delete it, or name another folder")
+    above = next(one for one in (target, *target.absolute().parents) if one.exists())
+    if not os.access(above, os.W_OK):
+        raise InputError(f"cannot write {target}: {above} is read-only; choose a folder that can be written")
+
+
 def refuse_special(path: Path) -> None:
     """`InputError` if there is something at `path` that cannot be read to its end, or no such name can be. A path with
     nothing at it is left to whoever opens it."""

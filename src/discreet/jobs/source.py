@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from discreet.core.disk import real
+from discreet.core.disk import check_target
 from discreet.core.errors import InputError
 from discreet.data.tables import refuse_bought
-from discreet.jobs.tables.site_tables import MARK, check_sites, name_of
+from discreet.jobs.tables.first_look import check_name, is_source, target_of
+from discreet.jobs.tables.site_tables import MARK, check_sites
 from discreet.jobs.tables.table_facts import TableFacts
-from discreet.jobs.tables.table_source import TableSource, check_apart, is_source, recipe_for
-from discreet.publication.publishing import check_target
+from discreet.jobs.tables.table_source import TableSource, check_apart, recipe_for
 from discreet.recipes import Recipe, load_recipe
-from discreet.recipes.recipe_files import recipe_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +62,12 @@ class Work:
                 f"{options.given[0]} and its like go with a table (.csv, .parquet) or a folder of images, not with "
                 f"{name}; leave it out, or name the table"
             )
-        if name not in recipe_names() and not name.endswith((".yaml", ".yml")):
-            raise InputError(
-                f"{name} is no recipe, no table (.csv, .parquet) and no folder of images that is there; check the "
-                f"path, or name a .yaml file or one of {', '.join(recipe_names())}"
-            )
+        check_name(name)
         return cls(load_recipe(name, settings, overrides), data)
 
     def target(self, name: str, out: Path | None) -> Path:
         """The folder to publish to. `InputError` if it exists, or lies in a folder that is read."""
-        target = out or Path(f"{name_of(real(Path(name)))}-private")
+        target = target_of(name, out)
         check_target(target)
         if self.table is not None:
             check_apart(self.table.path, target)

@@ -15,7 +15,7 @@ from torch import nn
 from discreet.audit import audit_build
 from discreet.certificate.described import About, Measured
 from discreet.certificate.model_spec import ModelSpec
-from discreet.core.disk import real, real_text, refuse_special, write_durably
+from discreet.core.disk import check_target, real, real_text, refuse_special, write_durably
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import launched, refuse_several_processes, restarted
@@ -31,7 +31,7 @@ from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 from discreet.jobs.tables.table_source import TableSource, recalled
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of, spec_of_table
-from discreet.publication.publishing import check_target, finish_publishing, publish
+from discreet.publication.publishing import finish_publishing, publish
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Run, assemble, carry_out, on_device, training_on
 from discreet.training import Trained, Training

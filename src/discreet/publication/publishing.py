@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from discreet.certificate.files import CERTIFICATE, RELEASED, certificate_fault,
 from discreet.certificate.model_spec import ModelSpec, of_module
 from discreet.clipping.admission.admission import private_names
 from discreet.clipping.digests import check_unchanged, state_digests
-from discreet.core.disk import sync_folder, whole_folder, write_durably
+from discreet.core.disk import check_target, sync_folder, whole_folder, write_durably
 from discreet.core.errors import InputError, PrivacyViolation, kind_of
 from discreet.core.guarantee import Guarantee
 from discreet.publication.adapters import Adapters
@@ -184,17 +183,6 @@ def _check_publishable(trained: TrainedRun, target: Path) -> None:
         raise InputError(
             f"{error}; nothing is lost: publish(trained, ANOTHER) here{later}, which charges nothing more"
         ) from None
-
-
-def check_target(target: Path) -> None:
-    """Refuse to publish over something that exists, or where nothing can be written."""
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InputError(f"{target} exists already and is not empty; name another folder")
-    if target.is_symlink() and not target.exists():
-        raise InputError(f"{target} is a link that leads nowhere; delete it, or name another folder")
-    above = next(one for one in (target, *target.absolute().parents) if one.exists())
-    if not os.access(above, os.W_OK):
-        raise InputError(f"cannot write {target}: {above} is read-only; choose a folder that can be written")
 
 
 def _write_together(files: dict[str, bytes], target: Path) -> None:

@@ -14,12 +14,7 @@ from discreet.core.errors import InputError
 from discreet.core.yaml_files import parse_yaml, read_yaml
 from discreet.plan.pydantic_base import validate
 from discreet.recipes.recipe import Recipe
-
-
-def recipe_names() -> list[str]:
-    """The recipes that come with the library."""
-    folder = resources.files("discreet.recipes")
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+from discreet.recipes.shipped import recipe_names
 
 
 def load_recipe(name: str, settings: Sequence[str] = (), overrides: Mapping[str, object] | None = None) -> Recipe:

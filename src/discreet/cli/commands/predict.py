@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.certificate.files import CERTIFICATE, read
 from discreet.core.disk import write_output
 from discreet.core.errors import InputError, plain
 
@@ -34,17 +35,18 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each row, a line each.")] = False,
 ) -> None:
     """Predict new rows with a published model, once its files are found to be the certified ones."""
-    from discreet.cli.show.predictions import as_csv
-    from discreet.cli.show.predictions import as_json as objects
-    from discreet.prediction import load
-    from discreet.prediction.answers import answers
-
     if out is not None and out.exists() and not force:
         raise InputError(f"{out} exists already; name another file with --out, or overwrite it with --force")
     parquet = out is not None and out.suffix.lower() in (".parquet", ".pq")
     if parquet and as_json:
         raise InputError("--json writes text; name a file that does not end in .parquet, or leave --json out")
     kept = [name.strip() for name in keep.split(",") if name.strip()]
+    read(folder / CERTIFICATE)  # what is no published folder is said before PyTorch is loaded
+    from discreet.cli.show.predictions import as_csv
+    from discreet.cli.show.predictions import as_json as objects
+    from discreet.prediction import load
+    from discreet.prediction.answers import answers
+
     said = answers(load(folder), data, kept) if model is None else _of_texts(folder, model, data, kept)
     if out is not None and parquet:
         import pyarrow as pa

@@ -113,7 +113,8 @@ def train(
     about = about_of(title, note)
     if resume is not None and (dataset_id or audit or _on_command_line(context, "ledger")):
         raise InputError(_BEGUN_WITH)
-    to_terminal("" if dry_run or show_settings or as_json else _LOADING)
+    shown = show_settings or dry_run
+    to_terminal("" if shown or as_json else _LOADING)
     if language.given or (resume is not None and is_begun(resume)):
         others: dict[str, object] = {"data": data, "holdout": holdout, "finish": finish, "show-settings": show_settings}
         others |= {"audit": audit, "dry-run": dry_run, "json": as_json, "device": device != "cpu"}
@@ -122,16 +123,15 @@ def train(
         said = Said(file, language, options, budget, Settings.of(settings or ()), out, about)
         _fine_tune(said, settings or (), ledger, dataset_id, resume)
         return
-    with loading():
-        from discreet.jobs.phases import Phases
-        from discreet.jobs.tables.image_or_text_schema import declared
+    overrides = overrides_of(epsilon, delta, population, holdout)
+    job = _job(recipe, data, out, settings, overrides, options, about, resume, sites, finish=finish, shown=shown)
+    from discreet.jobs.phases import Phases
+    from discreet.jobs.tables.image_or_text_schema import declared
 
-    phases, overrides = Phases(), overrides_of(epsilon, delta, population, holdout)
-    job = _job(recipe, data, out, settings, overrides, options, about, resume, sites, finish=finish)
     if _is_shown(job, show_settings=show_settings, dry_run=dry_run, as_json=as_json, audit=audit):
         return
     _leave_to(processes, sites, audit=audit)
-    ledger, dataset = ledger_of(ledger, dataset_id), dataset_id or ""
+    phases, ledger, dataset = Phases(), ledger_of(ledger, dataset_id), dataset_id or ""
     _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe), *job.beside(ledger)])
     with loading():
         import_module("torch._dynamo")  # an optimizer of torch loads it with its first step
@@ -159,8 +159,13 @@ def _job(
     sites: int | None,
     *,
     finish: bool,
+    shown: bool,
 ) -> Job:
-    """A new job, or the one that is resumed."""
+    """A new job, or the one that is resumed. `shown`: it is not carried out, and a table need not be there."""
+    if resume is None and not (finish or shown):
+        from discreet.jobs.tables.first_look import first_look
+
+        first_look(recipe or "digits", options, overrides, sites, out)
     with loading():
         from discreet.jobs.said_again import SaidAgain
         from discreet.jobs.train import Job

@@ -73,10 +73,14 @@ def tune(
     as_json: JsonOption = False,
 ) -> None:
     """Search for settings on private data, publish the best run, and prove what the whole search gives away."""
+    overrides = overrides_of(epsilon, delta, population, holdout)
+    if not dry_run:
+        from discreet.jobs.tables.first_look import first_look
+
+        first_look(recipe, options, overrides, None, out)
     from discreet.jobs.tables.image_or_text_schema import declared
     from discreet.jobs.tune import SearchJob, Wanted
 
-    overrides = overrides_of(epsilon, delta, population, holdout)
     wanted = Wanted(kind, grid or [], trials, law, score)
     job = SearchJob.new(recipe, (data, out), settings or [], overrides, wanted, options, device)
     alone = one_run(job.plan)

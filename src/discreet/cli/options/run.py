@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -21,9 +22,26 @@ DataOption = Annotated[
     Path | None,
     typer.Option("--data", help="Folder or file with the data set that the recipe names.", rich_help_panel=DATA),
 ]
+
+
+def _epsilon(value: float | None) -> float | None:
+    """An epsilon that can be met, so that another is refused before anything is loaded."""
+    if value is not None and not 0 < value < math.inf:
+        raise InputError(f"--epsilon must be finite and greater than 0, got {value}")
+    return value
+
+
+def _delta(value: float | None) -> float | None:
+    if value is not None and not 0 < value < 1:
+        raise InputError(f"--delta must be finite, greater than 0 and less than 1, got {value}")
+    return value
+
+
 EpsilonOption = Annotated[
     float | None,
-    typer.Option("--epsilon", help="The privacy budget: less protects better.", rich_help_panel=PRIVACY),
+    typer.Option(
+        "--epsilon", help="The privacy budget: less protects better.", rich_help_panel=PRIVACY, callback=_epsilon
+    ),
 ]
 DeltaOption = Annotated[
     float | None,
@@ -31,6 +49,7 @@ DeltaOption = Annotated[
         "--delta",
         help="Probability that epsilon does not cover; below 1 / population.",
         rich_help_panel=PRIVACY,
+        callback=_delta,
     ),
 ]
 PopulationOption = Annotated[

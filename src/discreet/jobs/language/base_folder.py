@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,9 @@ _NO_LIMIT = 10**9
 """Tokenizers say a number as large as this, or larger, where they have no limit."""
 
 
+_log = logging.getLogger("discreet")
+
+
 def checked_folder(folder: Path) -> Path:
     """The folder's absolute path; `InputError` if it holds no model."""
     found = real(folder)
@@ -40,7 +44,8 @@ def load_base(folder: Path, auto: str, what: str, **heads: Any) -> tuple[Any, An
     with without_bars(transformers):
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(found, local_files_only=True)
-            return tokenizer, getattr(transformers, auto).from_pretrained(found, local_files_only=True, **heads)
+            kind = getattr(transformers, auto)
+            model, told = kind.from_pretrained(found, local_files_only=True, output_loading_info=True, **heads)
         except ImportError as error:  # weights that were quantised by a package that is not here
             why = first_line(error)
             raise InputError(f"{found} needs a package that is not installed: {why}") from None
@@ -48,6 +53,12 @@ def load_base(folder: Path, auto: str, what: str, **heads: Any) -> tuple[Any, An
             # a folder may be of any make: transformers raises what its parts raise
             why = first_line(error)
             raise InputError(f"{found} cannot be loaded: {why}") from None
+    body = f"{model.base_model_prefix}." if heads else ""
+    lacking = sorted(name for name in told["missing_keys"] if name.startswith(body))
+    if lacking:
+        shown = ", ".join(lacking[:3]) + (", ..." if len(lacking) > 3 else "")
+        _log.warning("%s lacks weights of the model, which are drawn at random: %s", folder, shown)
+    return tokenizer, model
 
 
 def note_private_runs(folder: Path, model: TransformersModel) -> None:
@@ -90,11 +101,11 @@ def most_tokens(tokenizer: Any, model: Any) -> int | None:
 @contextmanager
 def without_bars(transformers: Any) -> Iterator[None]:
     """A context without the progress bars of `transformers`, which also go where nobody looks at a terminal."""
-    logging = transformers.utils.logging
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
+    bars = transformers.utils.logging
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
     try:
         yield
     finally:
         if shown:
-            logging.enable_progress_bar()
+            bars.enable_progress_bar()

@@ -13,6 +13,7 @@ import torch
 from discreet.certificate.described import About, Exposed, OfTexts
 from discreet.certificate.model_spec import of_module
 from discreet.core.adjacency import Unit
+from discreet.core.disk import check_target
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
 from discreet.core.guarantee import Guarantee
@@ -37,7 +38,7 @@ from discreet.language import (
 from discreet.plan import Plan
 from discreet.plan.suggest import suggest
 from discreet.publication import publish
-from discreet.publication.publishing import check_target, finish_publishing
+from discreet.publication.publishing import finish_publishing
 from discreet.training import EngineOptions, PublicData, RunOptions, Trained, Training
 from discreet.training.run.opening import check_room
 from discreet.training.run.run_folder import RunFolder

@@ -23,11 +23,11 @@ from discreet.data.tables import (
     check_groups,
     columns_bought,
     counts_bought,
-    is_table,
     load_schema,
     public_table,
     with_bought,
 )
+from discreet.jobs.tables.first_look import changes_of, check_there
 from discreet.jobs.tables.image_or_text_schema import schema_of_column, schema_of_folder
 from discreet.jobs.tables.site_tables import tables_read
 from discreet.jobs.tables.table_facts import TableFacts
@@ -35,7 +35,7 @@ from discreet.jobs.tables.table_run import TableReady, of_table
 from discreet.plan import Plan
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Run
-from discreet.recipes.recipe_files import recipe_names, recipe_of
+from discreet.recipes.recipe_files import recipe_of
 from discreet.recipes.sections.fixed_features import seen_as
 from discreet.recipes.table_recipe import table_recipe
 from discreet.training import answered_first
@@ -78,9 +78,8 @@ class TableSource:
     def check(self) -> None:
         """Refuse tables that are the same or contain each other: public data must be apart from private data, and test
         rows from rows that are learned from. No row is read."""
+        check_there(TableFacts(test=self.test, public=self.public))
         for option, path in self._declared():
-            if not path.exists():
-                raise InputError(f"{option}: there is no file or folder {path}; check the path")
             for table in self.tables.values():
                 if _same(path, table):
                     raise InputError(f"{option} {path} is the private table itself; give a table that may be public")
@@ -168,13 +167,6 @@ def recalled(schema: Schema, folder: Path) -> Schema:
         ) from None
 
 
-def is_source(name: str) -> bool:
-    """Whether `name` is a table or a folder of images, and no recipe. `InputError` for a folder that does not exist."""
-    if name.endswith("/") and not Path(name).is_dir():
-        raise InputError(f"there is no folder {name}; check the path")
-    return is_table(name) or (name not in recipe_names() and Path(name).is_dir())
-
-
 def _same(one: Path, other: Path) -> bool:
     """Whether both are the same file or folder, even through links."""
     try:
@@ -197,11 +189,7 @@ def check_apart(path: Path, target: Path) -> None:
 
 def declared_schema(path: Path, options: TableFacts, population: float | None) -> Schema:
     """The schema of the table or folder at `path`, with the changes of the command line. No row is read."""
-    given: dict[str, Any] = {"unit": options.unit, "population": population}
-    if options.target is not None:
-        given["target"] = [name.strip() for name in options.target.split(",")]
-    changes = {name: value for name, value in given.items() if value is not None}
-    wide = options.wide
+    changes, wide = changes_of(options, population), options.wide
     if options.schema is not None:
         if wide.given:
             raise InputError(f"the schema says what {wide.given[0]} would; change it there")

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from discreet.certificate.files import CERTIFICATE, read
 from discreet.core.disk import write_output
 from discreet.core.errors import InputError, plain
 from discreet.core.rounding import places_up
@@ -32,6 +33,7 @@ def generate(
 
     if out is not None and (out.exists() or out.suffix.lower() != ".csv"):
         raise InputError(f"{out} exists already, or is no .csv file; name another one with --out")
+    read(folder / CERTIFICATE)  # what is no published folder is said before PyTorch is loaded
     with loading():
         from discreet.jobs.language.generation import Writer
 
