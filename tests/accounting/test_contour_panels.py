@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tilting
 
+from discreet.accounting.answers.calibrate import calibrate_noise
 from discreet.accounting.pld.contour.characteristic import Decay, estimates, spectrum
 from discreet.accounting.pld.contour.chosen_rules import nodes_needed, rules
 from discreet.accounting.pld.contour.nodes import node_count
@@ -23,6 +24,7 @@ from discreet.accounting.pld.epsilon_interval import (
 from discreet.accounting.pld.fixed_size_pair import SymmetricPair
 from discreet.accounting.pld.poisson_pair import Direction
 from discreet.accounting.pld.replacement_interval import symmetrised_interval
+from discreet.core.events import Gaussian, Poisson, Repeat
 
 HEAVY = [(1e-6, 0.5, 12.0, 2e4), (1e-6, 0.8, 300.0, 6e4), (1e-4, 0.4, 4.0, 3e3), (1e-3, 2.0, 60.0, 2e4)]
 SYMMETRIC = [(1e-5, 0.5, 3.0, 500.0), (0.01, 1.0, 5.0, 8.0), (0.3, 0.6, 2.0, 3.0), (1.0, 2.0, 4.0, 2.0)]
@@ -203,3 +205,35 @@ def test_a_million_steps_at_a_rate_of_a_millionth(noise: float, delta: float, tr
 def test_tilting_is_the_source_of_these_values() -> None:
     """The one that takes five seconds."""
     assert tilting.Direction([(1e-6, 0.5, 10**6)], removal=True).epsilon(1e-8) == pytest.approx(0.2962669796, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "order", "top", "need"), [(1e-3, 0.46, 1.18, 6938.0, 28.0), (1e-3, 0.5, 2.7, 1158.0, 13.0)]
+)
+def test_panels_are_given_up_where_even_nodes_are_fewer_and_nothing_else_changes(
+    rate: float, noise: float, order: float, top: float, need: float
+) -> None:
+    part = one_part(rate, noise, 10.0, Direction.REMOVAL)
+    found = panels(part, order, top, need)
+    assert found is not None
+    least = NODES * len(found)
+    assert panels(part, order, top, need, least) is None
+    again = panels(part, order, top, need, least + 1)
+    assert again is not None
+    assert np.array_equal(again.centre, found.centre)
+    assert nodes_needed(part, order, top, need) == min(least, float(node_count(part, order, top, need).sum()))
+
+
+@pytest.mark.parametrize(
+    ("rate", "steps", "epsilon", "delta", "noise"),
+    [
+        (1e-3, 10, 1.0, 1e-5, 0.5068550584219715),
+        (1e-4, 3, 8.0, 1e-6, 0.25872553999008735),
+    ],
+)
+def test_noise_of_few_steps_at_low_rates_stays_what_it_was(
+    rate: float, steps: int, epsilon: float, delta: float, noise: float
+) -> None:
+    found, spent = calibrate_noise(lambda one: Repeat(Poisson(rate, Gaussian(one)), steps), epsilon, delta)
+    assert found == pytest.approx(noise, rel=1e-4)
+    assert spent.epsilon <= epsilon

@@ -22,15 +22,16 @@ def nodes_needed(parts: Parts, order: float, top: float, need: float) -> float:
     if parts.symmetric:
         return _in_panels(parts, order, top, need)
     even = float(node_count(parts, order, top, need).sum())
-    return min(even, _in_panels(parts, order, top, need)) if _tries_panels(parts, top, even) else even
+    return min(even, _in_panels(parts, order, top, need, even)) if _tries_panels(parts, top, even) else even
 
 
 def _tries_panels(parts: Parts, top: float, even: float) -> bool:
     return top > 0 and len(parts) <= _FEW and even > _MANY_NODES * len(parts)
 
 
-def _in_panels(parts: Parts, order: float, top: float, need: float) -> float:
-    chosen = [panels(one, order, top, need) for one in _each(parts)]
+def _in_panels(parts: Parts, order: float, top: float, need: float, even: float = np.inf) -> float:
+    """The nodes of all panels together; infinite if too many, or if one part has `even` nodes or more."""
+    chosen = [panels(one, order, top, need, even) for one in _each(parts)]
     sides = 2 if parts.symmetric else 1
     return sum(np.inf if one is None else float(sides * NODES * len(one)) for one in chosen)
 
@@ -45,7 +46,7 @@ def rules(
     """The rule for batches of parts that need similar numbers of nodes, with at most `BLOCK` / `width` numbers each."""
     nodes = np.ceil(finer * node_count(parts, order, top, need))
     even = float(nodes.sum())
-    if parts.symmetric or (_tries_panels(parts, top, even) and _in_panels(parts, order, top, need) < even):
+    if parts.symmetric or (_tries_panels(parts, top, even) and _in_panels(parts, order, top, need, even) < even):
         yield from _panel_rules(parts, order, top, need)
         return
     by_size = np.argsort(nodes, kind="stable")[::-1]

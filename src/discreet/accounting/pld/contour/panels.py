@@ -52,8 +52,9 @@ class Panels:
         return len(self.centre)
 
 
-def panels(part: Parts, order: float, top: float, need: float) -> Panels | None:
-    """Panels for one part, with an error of e^-need relative to M(order) up to the frequency `top`; None if too many.
+def panels(part: Parts, order: float, top: float, need: float, nodes: float = math.inf) -> Panels | None:
+    """Panels for one part, with an error of e^-need relative to M(order) up to the frequency `top`; None if too many,
+    or if they have `nodes` nodes or more.
 
     M(order) is at least (1 - the mass set aside)^(1 + |a|), by Jensen's inequality (`part.symmetric`: 1 - that mass,
     as the mean loss is not negative).
@@ -71,7 +72,7 @@ def panels(part: Parts, order: float, top: float, need: float) -> Panels | None:
         total += len(done[-1])
         centre, half = found.centre[~enough], found.half[~enough] / 2
         found = Panels(np.concatenate((centre - half, centre + half)), np.concatenate((half, half)))
-        if total + len(found) > _MOST:
+        if total + len(found) > _MOST or NODES * (total + len(found)) >= nodes:
             return None
     return Panels(np.concatenate([one.centre for one in done]), np.concatenate([one.half for one in done]))
 
@@ -186,14 +187,14 @@ def _log_error(part: Parts, order: float, top: float, chosen: Panels) -> Array:
     nearest = np.where((left < 0) & (right > 0), 0.0, np.minimum(np.abs(left), np.abs(right)))
     with np.errstate(divide="ignore"):
         log_rest, log_ratio = np.log1p(-q), math.log(q) - np.log1p(-q)
-    exponents = [(2 * end - 1) / (2 * s**2) for end in (left, right)]
-    log_w = [np.logaddexp(log_rest, math.log(q) + one) for one in exponents]
-    turning = top * angle * np.exp(np.minimum(exponents[1] + log_ratio, 0.0))
+    lowest, highest = ((2 * end - 1) / (2 * s**2) for end in (left, right))
+    turning = top * angle * np.exp(np.minimum(highest + log_ratio, 0.0))
     common = (y**2 - nearest**2) / (2 * s**2) + (y / float(part.width[0, 0])) ** 2 / 2 + turning
     common = common + log_kept(part, left)[0]
     worst = np.full_like(common, -np.inf)
     for power, _ in _integrals(part, order):
-        grown = power * log_w[1 if power > 0 else 0] + max(0.0, -power) * -np.log(np.cos(np.minimum(angle, 3.0) / 2))
+        log_w = np.logaddexp(log_rest, math.log(q) + (highest if power > 0 else lowest))
+        grown = power * log_w + max(0.0, -power) * -np.log(np.cos(np.minimum(angle, 3.0) / 2))
         worst = np.logaddexp(worst, common + grown)
     bound = worst - 2 * NODES * np.log(_ELLIPSES) - np.log1p(-(_ELLIPSES**-2.0))
     least: Array = np.min(np.where(angle <= _LARGEST_ANGLE, bound, np.inf), axis=1)
