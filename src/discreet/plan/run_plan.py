@@ -96,6 +96,10 @@ class RunPlan(Frozen):
         self._noise_was_chosen = chosen
         return self
 
+    def __eq__(self, other: object) -> bool:
+        """Whether all fields are alike; a plan that is read back does not know that nobody has chosen its noise."""
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
     def facts(self) -> dict[str, str | None]:
         """Names and values for people; None for what the plan does not have."""
         raise NotImplementedError
