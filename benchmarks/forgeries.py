@@ -302,7 +302,7 @@ def believing(single: ModuleType) -> Iterator[None]:
     kept = [(module, name, getattr(module, name)) for module, name in [*asked, (single, "epsilon_of")]]
     for module, name in asked:
         setattr(module, name, lambda *_: sure)
-    single.epsilon_of = lambda *given: given[-1] * 20_000 * (1 - 1e-9)  # type: ignore[attr-defined]  # what is claimed
+    single.epsilon_of = lambda *given: given[-1]  # type: ignore[attr-defined]  # what is claimed
     try:
         yield
     finally:

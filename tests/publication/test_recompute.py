@@ -8,7 +8,10 @@ from typing import Any
 import mpmath
 import pytest
 
+from discreet.accounting.account import guarantee
 from discreet.core.errors import InputError
+from discreet.core.events.event_json import from_json
+from discreet.core.rounding import CONFIRMABLE
 from discreet.verification import recompute
 from discreet.verification.recompute import decide, epsilon_bounds
 from discreet.verification.recompute.events import Part
@@ -223,6 +226,16 @@ def test_claim_between_grids_needs_refinement() -> None:
     claim = epsilon_bounds(events, 1e-5, "add_remove", tolerance=3e-4).upper
     assert not decide(events, 1e-5, "add_remove", claim, finest=0).accepted
     assert decide(events, 1e-5, "add_remove", claim).accepted
+
+
+@pytest.mark.parametrize("sigma", [4193.71, 12346.71])
+def test_small_claims_are_decided_as_finely_as_large_ones(sigma: float) -> None:
+    """Epsilons below 1e-4, with what plans leave above the least."""
+    events = dp_sgd(0.1, sigma, 20)
+    found = guarantee(from_json(events), 1e-5)
+    assert found.epsilon < 1e-4
+    assert decide(events, 1e-5, "add_remove", found.epsilon * CONFIRMABLE).accepted
+    assert not decide(events, 1e-5, "add_remove", 0.998 * found.epsilon).accepted
 
 
 BAD = [math.nan, -1.0, 0.0, math.inf, True, "1", None, 10**400]

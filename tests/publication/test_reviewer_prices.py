@@ -60,6 +60,20 @@ def test_where_rounding_decides_nobody_is_accused() -> None:
     assert stopped.value.args == ("NOT COVERED", "a plan for which rounding decides")
 
 
+@pytest.mark.parametrize(
+    ("batch", "steps", "epsilon"), [(2000, 20_000, 0.003), (2000, 100_000, 0.03), (200, 100_000, 0.01)]
+)
+def test_nor_is_an_honest_claim_of_many_steps(batch: float, steps: int, epsilon: float) -> None:
+    """Rounding is more than what an honest claim leaves, but little: two hundredths less are rejected."""
+    settings: dict[str, Any] = {"population": 20_000, "batch": batch, "steps": steps, "clip_norm": 1.0, "delta": 1e-5}
+    plan = Plan.poisson(**settings).calibrate(epsilon=epsilon)
+    events, claim = reviewer.multiset(to_json(plan.event())), plan.guarantee().epsilon
+    with pytest.raises(reviewer.Stop) as stopped:
+        reviewer.epsilon_of(events, 1e-5, "add_remove", claim / 20_000, claim)
+    assert stopped.value.args == ("NOT COVERED", "a plan for which rounding decides")
+    assert reviewer.epsilon_of(events, 1e-5, "add_remove", claim / 20_000, 0.98 * claim) > 0.98 * claim
+
+
 @pytest.mark.parametrize(("multiplier", "delta"), [(0.3, 1e-5), (1.0, 1e-9), (30.0, 1e-3)])
 def test_a_gaussian_against_its_closed_form(multiplier: float, delta: float) -> None:
     """Balle and Wang 2018, theorem 8, by scipy: the epsilon that is found has at most this delta, and hardly less."""
