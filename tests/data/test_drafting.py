@@ -87,6 +87,17 @@ def test_a_public_range_keeps_the_long_tail_that_the_name_tells(tmp_path: Path) 
     assert "spread" in columns["income"]
 
 
+def test_a_column_of_people_is_left_out_and_the_class_of_the_curves_is_said(tmp_path: Path) -> None:
+    table, public = tmp_path / "t.csv", tmp_path / "public.csv"
+    table.write_text("patient,patient_age,outcome\n17,40,ill\n")
+    public.write_text("patient,patient_age,outcome\n1,30,ill\n2,60,well\n")
+    text = draft(table, known=Known("outcome", "row", 500, (public,)))
+    columns = yaml.safe_load(text)["columns"]
+    assert columns["patient"] == {"type": "ignore"}
+    assert columns["patient_age"] == {"type": "number", "low": 30, "high": 60}
+    assert '["ill", "well"]}  # those of public.csv; the report draws its curves for the second' in text
+
+
 def test_categories_keep_the_order_that_a_public_table_declares(tmp_path: Path) -> None:
     codes = pa.array([2, 0, 1, 2])
     levels = pa.DictionaryArray.from_arrays(codes, ["never", "at times", "always", "unheard of"])

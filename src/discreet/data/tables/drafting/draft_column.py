@@ -35,6 +35,9 @@ _NAMES_SOMEBODY = (
     *("vorname", "nachname", "adresse", "telefon", "nummer", "nr", "fallnummer", "patientennummer", "kennung"),
 )
 
+_PERSONS = ("patient", "person", "subject", "participant", "customer", "client", "user", "member", "kunde", "proband")
+"""Whole names of columns that say whose a row is."""
+
 _EPOCH = datetime.date(1970, 1, 1)
 
 
@@ -69,7 +72,9 @@ def column_line(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Kno
             if name in public.texts:
                 listed = listed_texts(public.texts[name])
                 shares = _shares(name, kind, seen, known)
-                return f"{{type: category, categories: {listed}{shares}}}  # those of {public.name}"
+                two = name == known.target and len(public.texts[name]) == 2
+                of = "; the report draws its curves for the second" if two else ""
+                return f"{{type: category, categories: {listed}{shares}}}  # those of {public.name}{of}"
             if name in public.unlike:
                 return f"{{type: ignore}}  # in {public.name} nearly every row has another value"
         shares = _shares(name, kind, seen, known)
@@ -156,7 +161,7 @@ def _date(name: str, kind: Kind, seen: Sequence[PublicColumns]) -> str:
 def names_somebody(name: str) -> bool:
     """Whether a column's values tell who somebody is, by its name."""
     words = name.lower().replace("-", "_").replace(" ", "_").split("_")
-    return any(word in _NAMES_SOMEBODY for word in words)
+    return name.lower() in _PERSONS or any(word in _NAMES_SOMEBODY for word in words)
 
 
 def quoted(text: str) -> str:
