@@ -35,6 +35,13 @@ def test_a_draft_of_a_schema_does_not_load_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
 
 
+def test_a_model_of_tables_is_built_again_without_the_compiler() -> None:
+    """As `discreet predict` builds it: a tenth of a small prediction was the import."""
+    code = "import sys, torch; from discreet.recipes.models.models import MODELS\nwith torch.device('meta'):\n"
+    code += "    MODELS['tabular'](kinds=[0, 3], outputs=2)\nsys.exit('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
+
+
 def test_the_library_does_not_load_pydantic() -> None:
     """The commands do: typer 0.29 imports it itself (typer/_adapters.py)."""
     code = "import sys, discreet, discreet.accounting.account; sys.exit('pydantic' in sys.modules)"

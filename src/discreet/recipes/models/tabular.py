@@ -44,7 +44,8 @@ class Columns(nn.Module):
         self._long = [place for place, kind in enumerate(kinds) if kind > self.most_inputs]
         short, long = ([kinds[place] for place in places] for places in (self._short, self._long))
         self._inputs, self._scale = sum(short), scale / math.sqrt(len(kinds))
-        self._constant("_knots", torch.arange(pieces, dtype=torch.float32))
+        knots = torch.tensor(range(pieces), dtype=torch.float32)  # on "meta", arange would load torch._dynamo
+        self._constant("_knots", knots)
         for name, sizes in (("short", short), ("long", long)):
             self._constant(f"_{name}_sizes", torch.tensor(sizes, dtype=torch.float32))
             self._constant(f"_{name}_starts", torch.tensor([0, *accumulate(sizes)][:-1], dtype=torch.int64))
