@@ -105,6 +105,7 @@ def test_other_samplers_draw_users_too(tmp_path: Path, kind: str) -> None:
         steps=steps,
         clip_norm=1.0,
         delta=1e-5,
+        noise_multiplier=1.0,
         adjacency=adjacency,
         unit="user",
         rows_per_unit=2,
