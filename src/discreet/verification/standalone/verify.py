@@ -713,7 +713,7 @@ def composed(losses: Losses, h: float, near: float, order: float, delta: float, 
     def at(epsilon: float, error: float) -> float:
         above = s > epsilon
         worth = np.exp(-order * (s[above] - epsilon)) * -np.expm1(epsilon - s[above])
-        missed = error and error * float(np.linalg.norm(worth)) + 4e-14  # of the transform (in l2); outside the window
+        missed = error * float(np.linalg.norm(worth)) + (4e-14 if error else 0.0)  # in l2; outside the window
         factor = math.exp(min(scale - order * epsilon + rounding, 700))
         return factor * (float(weighed[above] @ worth) * (1 + 1e-9) + missed) + infinite
     below, epsilon = 0.0, max(near, 1e-9)
@@ -723,8 +723,8 @@ def composed(losses: Losses, h: float, near: float, order: float, delta: float, 
     for _ in range(22):
         middle = (below + epsilon) / 2
         below, epsilon = (below, middle) if at(middle, error) <= delta else (middle, epsilon)
-    off, grown = at(epsilon, error) - at(epsilon, 0.0), math.exp(min(cumulant(losses, h, 0.0), 700))  # masses
-    clear = off < delta / 200 and epsilon > 1e-8 and (epsilon <= claim or at(claim, 0.0) > delta * grown)
+    off, mass = at(epsilon, error) - at(epsilon, 0.0), math.exp(min(cumulant(losses, h, 0.0), 700))  # rounded up from 1
+    clear = off < delta / 200 and epsilon > 1e-8 and (epsilon <= claim or at(claim, 0.0) > delta * mass)
     need(clear, "a plan for which rounding decides", "NOT COVERED")
     return epsilon
 
@@ -764,10 +764,10 @@ def check(folder: Path, key: str | None, strictly: bool = False) -> str:  # the 
     need(multiset(facts["events"], True) == sides[-1], "the events are not those of the plan")
     need(charged <= sides[-1], "what was charged is not part of the plan")
     check_shown(facts, charged, sides)
-    told = claim["delta"], claim["adjacency"], max(claim["epsilon"], 1e-4) / 20000, claim["epsilon"]
-    e, found = claim["epsilon"], max(epsilon_of(side, *told) for side in sides[:-1] or sides)
-    coarse = ("REJECTED", "NOT COVERED")[found < 2 * e < 2e-3]  # as are the grids for so small an epsilon
-    need(found <= e, f"epsilon {e:.6g} is claimed, {found:.6g} was found", coarse)
+    epsilon, asked = claim["epsilon"], (claim["delta"], claim["adjacency"], max(claim["epsilon"], 1e-4) / 20000)
+    found = max(epsilon_of(side, *asked, epsilon) for side in sides[:-1] or sides)
+    verdict = "NOT COVERED" if found < 2 * epsilon < 2e-3 else "REJECTED"  # grids are coarse for so small an epsilon
+    need(found <= epsilon, f"epsilon {epsilon:.6g} is claimed, {found:.6g} was found", verdict)
     need(claim["lower"] is None or claim["lower"] <= found, "the lower bound that is claimed is above epsilon")
     signed, beside = check_signature(folder, facts, key), uncovered(facts, folder)
     need(not (strictly and beside), beside)
