@@ -723,8 +723,8 @@ def composed(losses: Losses, h: float, near: float, order: float, delta: float, 
     for _ in range(22):
         middle = (below + epsilon) / 2
         below, epsilon = (below, middle) if at(middle, error) <= delta else (middle, epsilon)
-    off, mass = at(epsilon, error) - at(epsilon, 0.0), math.exp(min(cumulant(losses, h, 0.0), 700))  # rounded up from 1
-    clear = off < delta / 200 and epsilon > 1e-8 and (epsilon <= claim or at(claim, 0.0) > delta * mass)
+    off, whole = at(epsilon, error) - at(epsilon, 0.0), math.exp(min(cumulant(losses, h, 0.0), 700))  # rounded up
+    clear = off < delta / 200 and epsilon > 1e-8 and (epsilon <= claim or at(claim, 0.0) > delta * whole)
     need(clear, "a plan for which rounding decides", "NOT COVERED")
     return epsilon
 
