@@ -63,7 +63,7 @@ def accounting(published: str, version: str) -> None:
     assert "torch" not in sys.modules
 
 
-def without_torch() -> None:
+def without_torch(published: str) -> None:
     """What needs more says so."""
     for package in ("torch", "sklearn", "matplotlib", "pyarrow"):
         try:
@@ -73,8 +73,8 @@ def without_torch() -> None:
         raise AssertionError(f"{package} is installed")
     import discreet as library
 
-    for name in ("train", "predict"):
-        holds(discreet(name, "digits", *(["x.csv"] if name == "predict" else []), code=2), "pip install discreet")
+    for arguments in (["train", "digits"], ["predict", published, "x.csv"]):
+        holds(discreet(*arguments, code=2), "pip install discreet")
     try:
         _ = library.Training
     except ModuleNotFoundError as error:
@@ -95,7 +95,7 @@ def main() -> None:
     files(version)
     accounting(published, version)
     if kind == "core":
-        without_torch()
+        without_torch(published)
     else:
         training()
     print(f"{kind}: discreet {version} works on Python {sys.version.split()[0]}")
