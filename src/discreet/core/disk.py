@@ -254,10 +254,12 @@ def force(descriptor: int) -> None:
 
 @contextmanager
 def gone_if_it_fails(path: Path) -> Iterator[None]:
-    """Remove a file or folder if what is done with it fails."""
+    """Remove a file or folder if what is done with it fails. An error of the disk that has no path gets this one."""
     try:
         yield
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.errno and error.filename is None:
+            error.filename = str(path)
         with suppress(OSError):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         raise
