@@ -23,7 +23,7 @@ _RECIPE = (".yaml", ".yml")
 def first_look(
     name: str, options: TableFacts, overrides: Mapping[str, Any], sites: int | None, out: Path | None
 ) -> None:
-    """Refuse in a fifth of the time some of what would be refused once PyTorch is loaded. No row is kept."""
+    """Refuse, before PyTorch is loaded, some of what would be refused after it. No row is kept."""
     check_there(options)
     if is_source(name):
         check_sites(Path(name), sites, options)
