@@ -7,7 +7,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with its code; Ctrl-C is one line, while its modules are still loaded as well."""
+    """Run the command line and exit with its code; Ctrl-C is one line, also while its modules are being loaded."""
     try:
         from discreet.cli.app import main as loaded
 

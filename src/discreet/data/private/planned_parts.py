@@ -1,4 +1,4 @@
-"""Whose each private row is, and which part of the data it is in, as a plan says."""
+"""The unit and the part of the data that each private row belongs to, as a plan says."""
 
 from __future__ import annotations
 

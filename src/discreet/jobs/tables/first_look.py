@@ -1,5 +1,5 @@
-"""What the command line asks for, looked at before PyTorch is loaded: files that are not there, and columns that a
-table and its schema do not share."""
+"""A first look at what the command line asks for, before PyTorch is loaded: files that are not there, and columns that
+a table and its schema do not share."""
 
 from __future__ import annotations
 

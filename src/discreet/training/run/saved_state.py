@@ -48,7 +48,7 @@ def _settings(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
 
 
 def _changes(given: list[dict[str, Any]], kept: list[dict[str, Any]]) -> dict[str, tuple[Any, Any]]:
-    """What differs, by name: (given, kept) in the first group where it does."""
+    """The settings that differ, by name: (given, kept) in the first group where they do."""
     pairs = [(name, now[name], was[name]) for now, was in zip(given, kept, strict=True) for name in now]
     return {name: (now, was) for name, now, was in reversed(pairs) if now != was}
 

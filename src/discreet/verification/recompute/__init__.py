@@ -259,8 +259,8 @@ def _on_some_grid(bound: Callable[[float], float], h: float) -> tuple[float, flo
 def decide(
     events: dict[str, Any] | list[Any], delta: float, adjacency: str, claim: float, *, finest: int = FINEST
 ) -> Decision:
-    """Accept iff claim >= upper; reject if claim < lower; else halve the tolerance, `finest` times, then reject. From
-    1e-5 it is halved more often, until it is to the claim what that of a larger one is."""
+    """Accept iff claim >= upper; reject if claim < lower; else halve the tolerance, `finest` times, then reject. Of
+    a tiny claim it is first halved until it is a thousandth of the claim, as that of a larger one is from the start."""
     if isinstance(claim, bool) or not isinstance(claim, int | float) or not 0 <= claim < math.inf:
         raise InputError(f"claim must be finite and at least 0, got {claim!r}")
     if isinstance(finest, bool) or not isinstance(finest, int) or finest < 0:
