@@ -259,7 +259,7 @@ def _on_some_grid(bound: Callable[[float], float], h: float) -> tuple[float, flo
 def decide(
     events: dict[str, Any] | list[Any], delta: float, adjacency: str, claim: float, *, finest: int = FINEST
 ) -> Decision:
-    """Accept iff claim >= upper; reject if claim < lower; else halve the tolerance, `finest` times, then reject. Of
+    """Accept iff claim >= upper; reject if claim < lower; else halve the tolerance, `finest` times, then reject. For
     a tiny claim it is first halved until it is a thousandth of the claim, as that of a larger one is from the start."""
     if isinstance(claim, bool) or not isinstance(claim, int | float) or not 0 <= claim < math.inf:
         raise InputError(f"claim must be finite and at least 0, got {claim!r}")
