@@ -47,8 +47,8 @@ class DealingSampler(Sampler, Protocol):
 
 
 def one_release(inner: Event, steps: int, refusal: str) -> Event:
-    """What each of the `steps` steps of a period releases, `inner` as in `Epoch.event`; an `InputError` with the words
-    of `refusal` unless it is the same at all."""
+    """The event of a single step of a period of `steps` steps, whose events together are `inner` (as in `Epoch.event`).
+    `InputError`, with the words of `refusal`, unless all steps release the same."""
     released = batches(Epoch(inner))
     if len({event for event, _ in released}) != 1 or sum(count for _, count in released) != steps:
         raise InputError(refusal)

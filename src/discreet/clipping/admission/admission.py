@@ -157,7 +157,7 @@ def _fault(module: nn.Module) -> str | None:
 
 
 def is_compiled(module: nn.Module) -> bool:
-    """Whether a module with parameters to train is compiled by torch."""
+    """Whether torch has compiled the module (`torch.compile`), and it has parameters to train."""
     return _compiled(module) != "" and any(parameter.requires_grad for parameter in module.parameters())
 
 

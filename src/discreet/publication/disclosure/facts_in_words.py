@@ -15,9 +15,9 @@ from discreet.core.errors import VerificationFailed
 from discreet.plan import AdaptivePlan, Plan
 from discreet.publication.pages.certificate_facts import (
     certified_epsilon,
-    changes,
     final_metrics,
     plan_of,
+    rate_changes,
     software,
     theorem,
 )
@@ -90,7 +90,7 @@ def algorithm(one: Certified) -> str:
     """Sampling, clipping and noise, a sentence each."""
     run = one_run(one.facts)
     clipped = how_clipped(run["plan"]["clipping"], run["clipping"])
-    drawn = how_drawn(run["plan"]["sampling"], one.plan.population, one.words, changes=changes(run))
+    drawn = how_drawn(run["plan"]["sampling"], one.plan.population, one.words, changes=rate_changes(run))
     return (
         f"DP-SGD in {number(run['charged_steps'])} steps. {drawn} Each {one.words.one}'s gradient {clipped.gradient}; "
         "Gaussian noise is added to their sum"

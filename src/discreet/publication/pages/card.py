@@ -16,10 +16,10 @@ from discreet.plan import Plan
 from discreet.publication.pages.adaptive_course import course
 from discreet.publication.pages.certificate_facts import (
     certified_epsilon,
-    changes,
     final_metrics,
     held_out,
     plan_of,
+    rate_changes,
     software,
     theorem,
     trained_tensors,
@@ -52,7 +52,7 @@ def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
         claim=facts["claim"],
         epsilon=epsilon,
         plan=facts["plan"],
-        drawing=how_drawn(facts["plan"]["sampling"], facts["plan"]["population"], words, changes=changes(facts)),
+        drawing=how_drawn(facts["plan"]["sampling"], facts["plan"]["population"], words, changes=rate_changes(facts)),
         model=facts["model"],
         clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
         **_schedule(facts),

@@ -58,8 +58,8 @@ def final_metrics(facts: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name, value in evaluations[-1].items() if name != "step"} if evaluations else {}
 
 
-def changes(facts: Mapping[str, Any]) -> bool:
-    """Whether the sampling probability changes over the steps."""
+def rate_changes(facts: Mapping[str, Any]) -> bool:
+    """Whether the sampling rate is not the same in all steps."""
     plan = facts["plan"]
     if plan.get("kind") == "adaptive":
         return len(set(course(facts).batches)) > 1

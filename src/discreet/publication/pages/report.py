@@ -32,9 +32,9 @@ from discreet.plan import AdaptivePlan, PartsSearch, Plan
 from discreet.publication.pages.adaptive_course import course
 from discreet.publication.pages.certificate_facts import (
     certified_epsilon,
-    changes,
     final_metrics,
     held_out,
+    rate_changes,
     software,
     theorem,
     trained_tensors,
@@ -85,7 +85,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
     risk, words, search = attack_risk(claim, plan), words_for(claim["unit"]), described(facts)
     facts, spec = one_run(facts), spec or ModelSpec()
     return html_template("report.html.j2").render(
-        drawing=how_drawn(facts["plan"]["sampling"], plan.population, words, changes=changes(facts)),
+        drawing=how_drawn(facts["plan"]["sampling"], plan.population, words, changes=rate_changes(facts)),
         clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
         facts=facts,
         search=search,
