@@ -35,6 +35,14 @@ def test_a_draft_of_a_schema_does_not_load_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
 
 
+def test_predictions_load_neither_training_nor_accounting() -> None:
+    others = ["training", "clipping", "accounting", "queries", "ledger", "recipes.recipe"]
+    code = "import sys, discreet.prediction, discreet.cli.show.predictions\n"
+    code += f"sys.exit(str([one for one in {others} if f'discreet.{{one}}' in sys.modules] or '') or None)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_model_of_tables_is_built_again_without_the_compiler() -> None:
     """As `discreet predict` builds it: a tenth of a small prediction was the import."""
     code = "import sys, torch; from discreet.recipes.models.models import MODELS\nwith torch.device('meta'):\n"

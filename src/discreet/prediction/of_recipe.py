@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from discreet.certificate.described import About, OnPublicRows
 from discreet.certificate.model_spec import ModelSpec, Named
-from discreet.data import Split
-from discreet.data.tables import Encoder
-from discreet.recipes import Recipe
+
+if TYPE_CHECKING:  # whoever predicts needs neither recipes nor training
+    from discreet.data import Split
+    from discreet.data.tables import Encoder
+    from discreet.recipes import Recipe
 
 
 def spec_of(recipe: Recipe, split: Split, about: About | None = None) -> ModelSpec:
