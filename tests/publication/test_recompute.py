@@ -238,6 +238,22 @@ def test_small_claims_are_decided_as_finely_as_large_ones(sigma: float) -> None:
     assert not decide(events, 1e-5, "add_remove", 0.998 * found.epsilon).accepted
 
 
+@pytest.mark.parametrize("claim", [0.0, 1e-9, 1e-3])
+def test_a_tiny_claim_far_below_is_rejected_as_soon_as_a_large_one(
+    claim: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forger may not have the verifier compute on ever finer grids, where nothing is known from below."""
+    asked: list[float] = []
+
+    def bounds(*_: Any, tolerance: float) -> recompute.Bounds:
+        asked.append(tolerance)
+        return recompute.Bounds(0.0, 0.5, 1e-3)
+
+    monkeypatch.setattr(recompute, "epsilon_bounds", bounds)
+    assert not decide([], 1e-5, "add_remove", claim).accepted
+    assert len(asked) == recompute.FINEST + 1
+
+
 BAD = [math.nan, -1.0, 0.0, math.inf, True, "1", None, 10**400]
 
 

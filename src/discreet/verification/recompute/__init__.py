@@ -33,6 +33,10 @@ __all__ = ["FINEST", "Bounds", "Decision", "decide", "epsilon_bounds"]
 FINEST = 5
 """The number of times that the tolerance is halved before a claim that is still undecided is rejected."""
 
+_NEAR = 100
+"""Times the root of the tolerance: more than a grid for it adds to a tiny epsilon, where it is coarser than the losses:
+each of k steps then spreads by at most the width h of the grid, all by sqrt(k) h, which is below sqrt(6 tolerance)."""
+
 LOWER_POINTS = 2**20
 """The lower bound uses a grid up to four times finer than the upper, but at most this many points."""
 
@@ -260,7 +264,8 @@ def decide(
     events: dict[str, Any] | list[Any], delta: float, adjacency: str, claim: float, *, finest: int = FINEST
 ) -> Decision:
     """Accept iff claim >= upper; reject if claim < lower; else halve the tolerance, `finest` times, then reject. For
-    a tiny claim it is first halved until it is a thousandth of the claim, as that of a larger one is from the start."""
+    a tiny claim it is first halved until it is a thousandth of the claim, as that of a larger one is from the start;
+    but after `finest` times only while the upper bound is as near as a finer grid may bring it down."""
     if isinstance(claim, bool) or not isinstance(claim, int | float) or not 0 <= claim < math.inf:
         raise InputError(f"claim must be finite and at least 0, got {claim!r}")
     if isinstance(finest, bool) or not isinstance(finest, int) or finest < 0:
@@ -274,6 +279,8 @@ def decide(
             )
         if claim < bounds.lower:
             return Decision(False, bounds, f"claim {claim:.6g} is below the proved lower bound {bounds.lower:.6g}")
+        if level >= finest and not bounds.upper <= claim + _NEAR * math.sqrt(tolerance / 2**level):
+            break
     return Decision(
         False, bounds, f"claim {claim:.6g} is not supported: the recomputed upper bound is {bounds.upper:.6g}"
     )
