@@ -116,3 +116,19 @@ def test_the_optimizer_of_a_copy_of_the_model_is_refused() -> None:
 def test_ordinary_optimizers_are_admitted_in_several_groups(kind: type[torch.optim.Optimizer]) -> None:
     model = nn.Linear(2, 2)
     admit_optimizer(kind([{"params": [model.weight]}, {"params": [model.bias]}], lr=0.1), model)
+
+
+@pytest.mark.parametrize("register", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_a_hook_on_a_gradient_is_refused_as_no_step_calls_it(register: str) -> None:
+    model = nn.Linear(2, 2)
+    hook = getattr(model.weight, register)(lambda given: None)
+    with pytest.raises(UnsupportedModel, match="'weight' has a hook on its gradient"):
+        admit_model(model)
+    hook.remove()
+    admit_model(model)
+
+
+def test_an_optimizer_that_holds_what_a_loss_learns_says_so() -> None:
+    model, loss = nn.Linear(2, 2), nn.Linear(2, 1)
+    with pytest.raises(UnsupportedModel, match="make what a loss learns part of the model"):
+        admit_optimizer(torch.optim.SGD([*model.parameters(), *loss.parameters()], lr=0.1), model)

@@ -1,5 +1,6 @@
 """Rows of several types in one data set: put together, torch and NumPy would convert all of them to one."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from discreet import Columns, InputError
 from discreet.clipping import Clip
 from discreet.clipping.engines.engine import ENGINES
 from discreet.data import as_private
+from discreet.training.augmented_views import transformed
 from discreet.training.preflight.data_check import try_every_row
 
 Row = tuple[Any, Any]
@@ -112,3 +114,15 @@ def test_rows_that_do_not_fit_into_memory_are_tried_in_smaller_parts(room: int) 
 
 def oom() -> Tensor:
     raise torch.OutOfMemoryError("no room")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_rows_that_were_computed_from_weights_bring_no_history(whole: bool) -> None:
+    """With it, no chunk was as proved, and each row was taken one at a time."""
+    features = nn.Linear(4, 3)(torch.ones(5, 4))
+    data: Any = (features, torch.zeros(5)) if whole else [(one, 0.0) for one in features]
+    rows = as_private(data)
+    assert not rows.fetch(np.arange(2))[0].requires_grad
+    assert not transformed(
+        replace(as_private((torch.ones(5, 4), torch.zeros(5))), transform=nn.Linear(4, 3)), torch.ones(2, 4)
+    ).requires_grad

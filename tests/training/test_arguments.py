@@ -34,6 +34,7 @@ def given(**changes: Any) -> dict[str, Any]:
         ({"plan": nn.Linear(3, 2), "model": PLAN}, "plan cannot be a Linear; the order is Training"),
         ({"model": "net"}, "model cannot be 'net'; the order is Training"),
         ({"optimizer": torch.optim.SGD}, r"optimizer is the class SGD; give one that is made: SGD\(...\)"),
+        ({"optimizer": [torch.optim.SGD([nn.Parameter(ROWS)])]}, r"cannot be a list; give discreet.methods.Several\("),
         ({"criterion": nn.CrossEntropyLoss}, "criterion is the class CrossEntropyLoss; give one that is made"),
         ({"criterion": "ce"}, "criterion must be a loss, a function of .output, target., got 'ce'"),
         ({"scheduler": torch.optim.lr_scheduler.StepLR}, "scheduler is the class StepLR; give one that is made"),

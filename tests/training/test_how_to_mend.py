@@ -22,6 +22,7 @@ RAGGED = [torch.ones(2 + i % 3, FEATURES) for i in range(len(LABELS))]
         (nn.BCEWithLogitsLoss(), 1, (LABELS > 0).long()[:, None], "give targets.float()"),
         (nn.BCEWithLogitsLoss(), 1, (LABELS > 0).float(), "give targets.unsqueeze(1)"),
         (nn.BCEWithLogitsLoss(), 1, (LABELS > 0).long(), "give targets.unsqueeze(1).float()"),
+        (nn.CrossEntropyLoss(), CLASSES, LABELS.int(), "labels are whole numbers: give targets.long()"),
         (nn.CrossEntropyLoss(), CLASSES, LABELS.float(), "labels are whole numbers: give targets.long()"),
         (
             nn.CrossEntropyLoss(),
@@ -90,3 +91,16 @@ def test_packed_sequences(tmp_path: Path) -> None:
 def test_spectral_norm(tmp_path: Path, normed: Any) -> None:
     with pytest.raises(UnsupportedModel, match=r"has spectral norm, whose power iteration.*remove it"):
         tiny_training(tmp_path, model=nn.Sequential(normed(linear())))
+
+
+def test_outputs_with_an_axis_too_many_are_not_taken_for_a_single_class(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"outputs torch.float32 of shape \(1, 3\)"):
+        tiny_training(tmp_path, model=nn.Linear(FEATURES, CLASSES), data=(INPUTS[:, None], LABELS))
+
+
+def test_a_list_of_dictionaries_says_how_to_name_the_fields(tmp_path: Path) -> None:
+    rows = [{"x": one, "y": label} for one, label in zip(INPUTS, LABELS, strict=True)]
+    with pytest.raises(InputError, match=r"got list of dicts; .*discreet.Columns\(data, target=NAME"):
+        tiny_training(tmp_path, data=rows)
+    with pytest.raises(InputError, match=r"got list of tuples; several inputs of a row are given as one tensor"):
+        tiny_training(tmp_path, data=[(one, one, label) for one, label in zip(INPUTS, LABELS, strict=True)])

@@ -113,7 +113,7 @@ def next_block(plan: FixedPlan, position: int) -> tuple[Event, ...]:
         if taken < left:
             break
     if not events:
-        raise BudgetExhausted(f"all {begin} steps of the plan are charged; nothing more may be released")
+        raise BudgetExhausted(f"all {begin} steps of the plan are charged")
     return tuple(events)
 
 

@@ -34,4 +34,4 @@ def transformed(data: PrivateData, inputs: Tensor) -> Tensor:
     if not isinstance(found, Tensor) or found.dim() == 0 or len(found) != len(inputs):
         what = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
         raise InputError(f"the transform of the augmented data returned {what} for {len(inputs)} rows; return as many")
-    return found
+    return found.detach()

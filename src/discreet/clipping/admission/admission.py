@@ -24,6 +24,10 @@ _REMEMBERS = (
     "returns something else when it is called again, so it keeps state between calls or has random numbers of its own; "
     "remove the state, and draw from torch's default generator"
 )
+_HOOKED = (
+    "has a hook on its gradient, which no step calls, as gradients are of single rows; let `forward` do it (a mask "
+    "times the weight), or an optimizer"
+)
 _POWER = (
     "has spectral norm, whose power iteration changes its vectors at every call in training; remove it "
     "(torch.nn.utils.remove_spectral_norm, or parametrize.remove_parametrizations)"
@@ -82,6 +86,8 @@ def _problems(model: nn.Module) -> list[tuple[str, str]]:
             found.append((name, f"parameter {name!r} has type {parameter.dtype}; only real numbers can be trained"))
         elif not bool(torch.isfinite(parameter).all()):
             found.append((name, f"parameter {name!r} has a value that is not finite; initialise it again"))
+        elif parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            found.append((name, f"parameter {name!r} {_HOOKED}"))
     if not private_parameters(model):
         found.append(("", "the model has no parameter with requires_grad=True; there is nothing to train"))
     return found
@@ -126,10 +132,13 @@ def admit_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
             "build it from model.parameters(), or set requires_grad=False on what shall stay fixed"
         )
     if held - wanted:
-        stray = next((named[one] for one in held - wanted if one in named), "one that is not in the model")
+        frozen = next((named[one] for one in held - wanted if one in named), None)
+        stray = (
+            "a parameter that is not in the model" if frozen is None else f"parameter {frozen!r}, which is not trained"
+        )
+        part = "; make what a loss learns part of the model" if frozen is None else ""
         raise UnsupportedModel(
-            f"the optimizer holds parameter {stray!r}, which is not trained; "
-            "give it the model's parameters with requires_grad=True only"
+            f"the optimizer holds {stray}; give it the model's parameters with requires_grad=True only{part}"
         )
 
 

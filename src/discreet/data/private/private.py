@@ -95,7 +95,7 @@ class PrivateData:
         if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
             several = several_inputs.of_pair(inputs, targets)
             raise InputError(f"inputs and targets must be tensors (or numbers and arrays that become tensors){several}")
-        return inputs, targets
+        return inputs.detach(), targets.detach()  # what a row was computed from is not trained
 
     def _one_by_one(self, indices: IntArray, each: Callable[[], None], *, strict: bool) -> list[Any]:
         host, rows = HostGenerators(), []

@@ -36,6 +36,8 @@ def kind_of(data: object) -> str:
         return f"{kind}{_COLUMNS}"
     if isinstance(data, tuple) and len(data) > 2 and all(map(_is_array, data)):
         return f"a tuple of {len(data)}{_of(data[:-1])}"
+    if isinstance(data, list) and data and (advice := of_row(data[0])):
+        return f"{kind} of {type(data[0]).__name__}s{advice}"
     return f"{kind}; give the targets too" if _is_array(data) else kind
 
 

@@ -141,7 +141,8 @@ def _try_rows(
         ) from error
     named_by_index = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss) and isinstance(output, Tensor)
     classes = int(output.shape[1]) if named_by_index and output.dim() > 1 else None
-    check_rows(inputs, targets, int(rows[0]), classes)
+    one_each = classes is not None and output.dim() == targets.dim() + 1  # else the loss says what is wrong
+    check_rows(inputs, targets, int(rows[0]), classes if one_each else None)
     try:
         loss = criterion(output, targets.to(device))
     except torch.OutOfMemoryError:
@@ -196,7 +197,8 @@ def _as_wanted(criterion: Criterion, output: Tensor, targets: Tensor, error: Exc
     if of_labels and whole and targets.shape == output.shape:
         return "; of columns of zeros and ones: give targets.float()"
     if of_labels:
-        return "" if whole or targets.shape == output.shape else "; labels are whole numbers: give targets.long()"
+        wanted = targets.dtype != torch.int64 and targets.shape != output.shape
+        return "; labels are whole numbers: give targets.long()" if wanted else ""
     wanted = (
         ""
         if output.shape == targets.shape or output.numel() != targets.numel()

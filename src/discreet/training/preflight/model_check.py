@@ -60,7 +60,11 @@ def check_arguments(
                 "load_state_dict fills"
             )
         if not isinstance(given, kind):
-            raise InputError(f"{name} cannot be {_described(given)}; {_ORDER}")
+            several = (
+                name == "optimizer" and isinstance(given, list | tuple) and all(isinstance(one, kind) for one in given)
+            )
+            how = "give discreet.methods.Several(FIRST, SECOND)" if several else _ORDER
+            raise InputError(f"{name} cannot be {_described(given)}; {how}")
     _refuse_class("criterion", criterion)
     if not callable(criterion):
         raise InputError(f"criterion must be a loss, a function of (output, target), got {_described(criterion)}")
