@@ -15,6 +15,7 @@ from discreet.accounting import schedules
 from discreet.cli.app import run as command
 from discreet.core.errors import InputError
 from discreet.core.extras import TABLES
+from discreet.plan import Plan
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plug-ins.md").read_text()
 FILES = dict(re.findall(r"^`(\w+\.py)`:\n\n```py\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
@@ -147,3 +148,10 @@ def test_a_plug_in_that_is_broken_is_named_and_verifying_imports_none(
 def test_a_schedule_that_cannot_be_registered_is_refused(name: str, needs: list[str], match: str) -> None:
     with pytest.raises(InputError, match=match):
         schedules.register(name, *needs)
+
+
+@pytest.mark.parametrize(("name", "table"), [("coins.py", "samplers"), ("halved.py", "clip rules")])
+def test_what_is_registered_after_plans_have_read_the_table_is_refused(name: str, table: str) -> None:
+    assert Plan.__name__ == "Plan"  # imported above, and with it the table was read
+    with pytest.raises(InputError, match=f"registered after Plan was imported, which knows the {table} of that moment"):
+        exec(FILES[name], {"__name__": "late"})

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 from adaptive_runs import VALIDATION, adaptive
-from problems import linear, tiny_training
+from problems import linear, tiny_plan, tiny_training
 
 from discreet.core.errors import InputError
-from discreet.plan import Counts
+from discreet.plan import Counts, Metric
 from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.run.trained import Evaluation
 
@@ -58,5 +58,8 @@ def test_evaluations_are_not_lost_to_bought_counts(tmp_path: Path) -> None:
 def test_early_stopping_needs_something_public(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="needs PublicData"):
         tiny_training(tmp_path / "a").run(evaluate_every=1, early=EarlyStopping())
+    buys = tiny_plan(metrics=[Metric(noise=20.0, every=1)])
+    with pytest.raises(InputError, match="looks at 'accuracy'; known here: training_accuracy"):
+        tiny_training(tmp_path / "c", plan=buys).run(early=EarlyStopping(metric="accuracy"))
     with pytest.raises(InputError, match="looks at 'validation_accuracy'; known here: loss, accuracy"):
         tiny_training(tmp_path / "b", public_test=VALIDATION).run(evaluate_every=1, early=EarlyStopping())

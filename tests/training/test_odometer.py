@@ -89,8 +89,11 @@ def test_bought_metrics_are_read_as_well(tmp_path: Path) -> None:
 
 def test_a_run_in_which_not_even_a_step_may_be_read_is_refused(tmp_path: Path) -> None:
     plan = tiny_plan(odometer="renyi", stop_at=1e-3)
-    with pytest.raises(BudgetExhausted, match="nothing was charged"):
+    with pytest.raises(BudgetExhausted, match=r"after another step, more than 0\.001; nothing was") as one:
         tiny_training(tmp_path, plan=plan).run()
+    said = re.search(r"would read ([\d.]+) after", str(one.value))
+    assert said is not None
+    assert reads(1) <= float(said[1]) <= reads(1) * (1 + 1e-4)
     ledger = Ledger(tmp_path / "run" / "ledger.sqlite")
     assert all(entry.kind != "reservation" for entry in ledger.entries())
     ledger.close()

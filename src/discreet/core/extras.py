@@ -23,6 +23,7 @@ TABLES = ("samplers", "clip_rules", "schedules", "optimizers")
 """The tables that take plug-ins."""
 
 _PLUGGED_IN: set[str] = set()
+_READ: set[str] = set()
 
 
 def plug_in(table: str) -> None:
@@ -45,6 +46,20 @@ def plug_in(table: str) -> None:
                 f"the plug-in {point.name!r} of {package} cannot be loaded ({type(error).__name__}: {error}); mend or "
                 "uninstall it"
             ) from error
+
+
+def read(*tables: str) -> None:
+    """Note that plans have read these tables; what is registered later would be known to none."""
+    _READ.update(tables)
+
+
+def refuse_late(table: str, kind: str) -> None:
+    """`InputError` where plans have read the table that `kind` is to be put into."""
+    if table in _READ:
+        raise InputError(
+            f"{kind!r} is registered after Plan was imported, which knows the {table.replace('_', ' ')} of that moment "
+            "alone; import the file that registers it first, before `from discreet import Plan`"
+        )
 
 
 def without_plug_ins() -> None:

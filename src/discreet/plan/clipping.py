@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from discreet.accounting.schedules import Schedule
 from discreet.core.errors import InputError
-from discreet.core.extras import plug_in
+from discreet.core.extras import plug_in, read
 from discreet.plan.clip_rules import CLIP_RULES, ClipRule, FlatClipping
 from discreet.plan.pydantic_base import explain
 
@@ -35,6 +35,7 @@ else:
         Field(discriminator="kind"),
         BeforeValidator(_from_shortcut),
     ]
+    read("clip_rules")
 
 _READER: TypeAdapter[AnyClipping] = TypeAdapter(Clipping)
 

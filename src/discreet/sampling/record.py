@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
+from discreet.core.extras import refuse_late
 from discreet.sampling.largest import ROOM, largest_batch
 from discreet.sampling.options import Draws, Options
 from discreet.sampling.sampler import Sampler
@@ -230,10 +231,11 @@ SAMPLERS: dict[str, type[SamplingRecord]] = {}
 
 
 def register(record: type[SamplingRecord]) -> type[SamplingRecord]:
-    """Put a record into `SAMPLERS`, before the first use of `Plan`, which reads the table then; usable as decorator."""
+    """Put a record into `SAMPLERS`, before `Plan` is imported, which reads the table then; usable as decorator."""
     kind = record.model_fields["kind"].default
     if kind in SAMPLERS:
         raise InputError(f"the sampler {kind!r} is {SAMPLERS[kind].__name__} already; take another kind")
+    refuse_late("samplers", kind)
     SAMPLERS[kind] = record
     return record
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 from pydantic import Field
 
 from discreet.core.errors import InputError
+from discreet.core.extras import refuse_late
 from discreet.plan.pydantic_base import Frozen
 
 ClipNorm = Annotated[float, Field(ge=1e-30, le=1e30)]
@@ -113,9 +114,10 @@ CLIP_RULES: dict[str, type[ClipRule]] = {}
 
 
 def register(rule: type[ClipRule]) -> type[ClipRule]:
-    """Put a rule into the table. Call it before `Plan` is first used, because `Plan` reads the table then."""
+    """Put a rule into the table. Call it before `Plan` is imported, which reads the table then."""
     kind = rule.model_fields["kind"].default
     if kind in CLIP_RULES:
         raise InputError(f"the clip rule {kind!r} is {CLIP_RULES[kind].__name__} already; take another kind")
+    refuse_late("clip_rules", kind)
     CLIP_RULES[kind] = rule
     return rule

@@ -40,16 +40,17 @@ class OdometerMonitor:
         most = self._rule.most
         if most is None or self._rule.read(self._after(block)).epsilon <= most:
             return tuple(block)
-        fits, spent = 0, self._spent
+        fits, spent, reading = 0, self._spent, self.reading
         for event in block:
             spent = self._rule.after(spent, event)
-            if not self._rule.read(spent).epsilon <= most:
+            reading = self._rule.read(spent)
+            if not reading.epsilon <= most:
                 break
             fits += 1
         if block and not fits:
             raise BudgetExhausted(
-                f"the odometer reads {rounded_up(self.reading.epsilon)} and would read more than {most:g} after "
-                "another step; nothing was charged"
+                f"the odometer reads {rounded_up(self.reading.epsilon)} and would read "
+                f"{rounded_up(reading.epsilon)} after another step, more than {most:g}; nothing was charged"
             )
         return tuple(block[:fits])
 

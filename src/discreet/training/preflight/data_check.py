@@ -197,8 +197,8 @@ def _as_wanted(criterion: Criterion, output: Tensor, targets: Tensor, error: Exc
     if of_labels and whole and targets.shape == output.shape:
         return "; of columns of zeros and ones: give targets.float()"
     if of_labels:
-        wanted = targets.dtype != torch.int64 and targets.shape != output.shape
-        return "; labels are whole numbers: give targets.long()" if wanted else ""
+        other = targets.dtype != torch.int64 and targets.shape != output.shape
+        return "; labels are whole numbers: give targets.long()" if other else ""
     wanted = (
         ""
         if output.shape == targets.shape or output.numel() != targets.numel()

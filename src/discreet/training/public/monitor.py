@@ -95,7 +95,7 @@ class Watch:
             )
         if early is None or is_bought(early.metric):
             return
-        known = self._known()
+        known = [*self._known(), *bought]
         if not known:
             raise InputError("early stopping needs PublicData (validation or test) to look at, or a bought metric")
         if early.metric not in known:
