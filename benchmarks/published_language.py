@@ -30,7 +30,7 @@ from torch import Tensor
 
 import discreet
 from discreet.core.errors import InputError
-from discreet.core.extras import extra
+from discreet.core.imports.extras import extra
 from discreet.integrations.adapter_publishing import publish_adapters
 from discreet.jobs.language.base_folder import load_for
 from discreet.language import TASKS, TransformersModel, TransformersRows

@@ -141,7 +141,7 @@ def _loaded(name: str, module: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        from discreet.core.extras import needs_whole
+        from discreet.core.imports.extras import needs_whole
 
         said = needs_whole(error)
         if said is None:

@@ -14,7 +14,7 @@ import pytest
 from discreet.accounting import schedules
 from discreet.cli.app import run as command
 from discreet.core.errors import InputError
-from discreet.core.extras import TABLES
+from discreet.core.imports.plug_ins import TABLES
 from discreet.plan import Plan
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plug-ins.md").read_text()

@@ -20,7 +20,7 @@ import pytest
 from linked_environment import link, required
 
 import discreet
-from discreet.core.extras import WHOLE
+from discreet.core.imports.extras import WHOLE
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,7 +1,11 @@
-"""What releases cost: theories of composition, one file each, and the dispatch from an event to a guarantee."""
+"""What releases cost: theories of composition, one file each, and the dispatch from an event to a guarantee.
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+Names are loaded on first use, since files of this room import one another.
+"""
+
+from typing import TYPE_CHECKING
+
+from discreet.core.imports.first_use import on_first_use
 
 if TYPE_CHECKING:
     from discreet.accounting.account import Method as Method
@@ -28,22 +32,17 @@ if TYPE_CHECKING:
     from discreet.core.guarantee import Published as Published
 
 _HOMES = {
-    **dict.fromkeys(("Method", "guarantee"), "accounting.account"),
-    "calibrate_noise": "accounting.answers.calibrate",
-    **dict.fromkeys(("delta_at", "group_guarantee"), "accounting.answers.profile"),
-    "trade_off": "accounting.answers.event_tradeoff",
+    **dict.fromkeys(("Method", "guarantee"), ".account"),
+    "calibrate_noise": ".answers.calibrate",
+    **dict.fromkeys(("delta_at", "group_guarantee"), ".answers.profile"),
+    "trade_off": ".answers.event_tradeoff",
     **dict.fromkeys(
-        ("Allocation", "Compose", "CyclicPoisson", "Epoch", "Event", "FixedSize", "Gaussian"), "core.events"
+        ("Allocation", "Compose", "CyclicPoisson", "Epoch", "Event", "FixedSize", "Gaussian"), "discreet.core.events"
     ),
-    **dict.fromkeys(("Individual", "Laplace", "Poisson", "Repeat", "TruncatedPoisson"), "core.events"),
-    **dict.fromkeys(("Estimate", "ExPost", "Guarantee", "Published"), "core.guarantee"),
+    **dict.fromkeys(("Individual", "Laplace", "Poisson", "Repeat", "TruncatedPoisson"), "discreet.core.events"),
+    **dict.fromkeys(("Estimate", "ExPost", "Guarantee", "Published"), "discreet.core.guarantee"),
 }
 
 __all__ = [*_HOMES]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name from its file on first use, since files of this room import one another."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"discreet.{_HOMES[name]}"), name)
+__getattr__ = on_first_use(__name__, _HOMES)

@@ -29,7 +29,7 @@ from enum import StrEnum
 
 from discreet.core import checks
 from discreet.core.errors import InputError
-from discreet.core.extras import plug_in
+from discreet.core.imports.plug_ins import plug_in
 
 GRID = 1e-4
 """`solve_rate` tries multiples of this, as the paper did (section V-B2)."""

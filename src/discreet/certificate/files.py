@@ -23,7 +23,7 @@ from discreet.certificate.json_schema import fault
 from discreet.certificate.model_spec import ModelSpec
 from discreet.certificate.tensorfile import tensor_digests
 from discreet.core.errors import InputError
-from discreet.core.extras import versions
+from discreet.core.imports.extras import versions
 
 MODEL = "model.safetensors"
 CERTIFICATE = "certificate.json"

@@ -28,7 +28,7 @@ import typer
 from discreet._version import __version__
 from discreet.cli.show.examples import with_examples
 from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed, plain
-from discreet.core.extras import needs_whole
+from discreet.core.imports.extras import needs_whole
 from discreet.core.processes import rank
 
 COMMANDS: Mapping[str, tuple[str, str]] = {

@@ -1,7 +1,8 @@
 """Data as training sees it, and the data sets that recipes name. Names are loaded on first use."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from discreet.core.imports.first_use import on_first_use
 
 if TYPE_CHECKING:
     from discreet.data.private.augmented import AUGMENTATIONS, Augmented, flip, shift
@@ -15,15 +16,15 @@ if TYPE_CHECKING:
     from discreet.data.sets.splits import Split
 
 _HOMES = {
-    **dict.fromkeys(("AUGMENTATIONS", "Augmented", "flip", "shift"), "private.augmented"),
-    **dict.fromkeys(("Groups", "group"), "private.groups"),
-    **dict.fromkeys(("Parts", "hold_out"), "private.held_out"),
-    "Columns": "private.named_columns",
-    **dict.fromkeys(("Portion", "in_parts"), "private.parts"),
-    **dict.fromkeys(("PrivateData", "as_private", "as_public", "check_rows"), "private.private"),
-    "Sites": "private.sites",
-    "Split": "sets.splits",
-    "DATASETS": "sets.named_sets",
+    **dict.fromkeys(("AUGMENTATIONS", "Augmented", "flip", "shift"), ".private.augmented"),
+    **dict.fromkeys(("Groups", "group"), ".private.groups"),
+    **dict.fromkeys(("Parts", "hold_out"), ".private.held_out"),
+    "Columns": ".private.named_columns",
+    **dict.fromkeys(("Portion", "in_parts"), ".private.parts"),
+    **dict.fromkeys(("PrivateData", "as_private", "as_public", "check_rows"), ".private.private"),
+    "Sites": ".private.sites",
+    "Split": ".sets.splits",
+    "DATASETS": ".sets.named_sets",
 }
 
 __all__ = [
@@ -47,9 +48,4 @@ __all__ = [
     "shift",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """The public name, from its file, on first use."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"discreet.data.{_HOMES[name]}"), name)
+__getattr__ = on_first_use(__name__, _HOMES)

@@ -14,8 +14,8 @@ from safetensors.torch import save
 from discreet.certificate.described import About, Exposed, OfTexts
 from discreet.certificate.model_spec import ModelSpec, of_module
 from discreet.core.errors import InputError, kind_of
-from discreet.core.extras import extra
 from discreet.core.guarantee import Guarantee
+from discreet.core.imports.extras import extra
 from discreet.integrations.moved import check_moved
 from discreet.language.adapter_state import trained_names
 from discreet.language.tasks import base_of

@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import IterableDataset
 
 from discreet.core.errors import InputError
-from discreet.core.extras import extra
+from discreet.core.imports.extras import extra
 from discreet.core.processes import launched
 from discreet.integrations.adapter_publishing import publish_adapters
 from discreet.integrations.moved import FirstStep

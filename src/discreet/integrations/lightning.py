@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from discreet.core.errors import InputError
-from discreet.core.extras import extra
+from discreet.core.imports.extras import extra
 from discreet.training import Session, Trained, Training, refuse_own_rows
 
 LightningModule: Any = extra("lightning", "lightning", "PrivateModule").LightningModule

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.core.errors import InputError, VerificationFailed
-from discreet.core.extras import extra, versions
+from discreet.core.imports.extras import extra, versions
 from discreet.prediction import Predictor, load
 from discreet.prediction.frames import predict_frame
 from discreet.verification import verify

@@ -8,7 +8,7 @@ from discreet.clipping.rules import RULES
 from discreet.clipping.rules.inner_linear import LinearParts, Part
 from discreet.clipping.rules.linear import LinearRule
 from discreet.clipping.rules.products.half import factors
-from discreet.core.extras import extra
+from discreet.core.imports.extras import extra
 
 
 class Conv1DRule(LinearParts):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from discreet.core.extras import extra
+from discreet.core.imports.extras import extra
 
 
 @contextmanager

@@ -3,9 +3,9 @@
 Plans are loaded on first use, because they read the registered samplers and clip rules when they are imported.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from discreet.core.imports.first_use import on_first_use
 from discreet.plan.clip_rules import (
     AdaptiveClipping,
     AutomaticClipping,
@@ -52,22 +52,22 @@ if TYPE_CHECKING:
     from discreet.plan.tuning.random_stopping import Search as Search
 
 _HOMES = {
-    "AdaptivePlan": "adaptive.adaptive_plan",
-    "agd_plan": "adaptive.agd_budget",
-    **dict.fromkeys(("Controls", "History", "Phase"), "adaptive.history"),
-    "LineSearch": "adaptive.line_search",
+    "AdaptivePlan": ".adaptive.adaptive_plan",
+    "agd_plan": ".adaptive.agd_budget",
+    **dict.fromkeys(("Controls", "History", "Phase"), ".adaptive.history"),
+    "LineSearch": ".adaptive.line_search",
     **dict.fromkeys(
-        ("BatchByProgress", "Constant", "Custom", "NoiseByProgress", "ValidationDecay"), "adaptive.policies"
+        ("BatchByProgress", "Constant", "Custom", "NoiseByProgress", "ValidationDecay"), ".adaptive.policies"
     ),
-    "AnyClipping": "clipping",
-    "NoisePhase": "fixed",
-    "Holdout": "holdout",
-    **dict.fromkeys(("mean_noise", "mean_noises"), "noise_on_mean"),
-    **dict.fromkeys(("Counts", "Metric"), "metrics"),
-    "Plan": "plan",
-    "Sampling": "sampling",
-    "PartsSearch": "tuning.disjoint_parts",
-    "Search": "tuning.random_stopping",
+    "AnyClipping": ".clipping",
+    "NoisePhase": ".fixed",
+    "Holdout": ".holdout",
+    **dict.fromkeys(("mean_noise", "mean_noises"), ".noise_on_mean"),
+    **dict.fromkeys(("Counts", "Metric"), ".metrics"),
+    "Plan": ".plan",
+    "Sampling": ".sampling",
+    "PartsSearch": ".tuning.disjoint_parts",
+    "Search": ".tuning.random_stopping",
 }
 
 __all__ = [
@@ -90,9 +90,4 @@ __all__ = [
     "TruncatedPoissonSampling",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """The public name, from its file, on first use."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"discreet.plan.{_HOMES[name]}"), name)
+__getattr__ = on_first_use(__name__, _HOMES)

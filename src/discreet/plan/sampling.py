@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Union
 
 from pydantic import Field
 
-from discreet.core.extras import plug_in, read
+from discreet.core.imports.plug_ins import plug_in, read
 from discreet.sampling import SAMPLERS, SamplingRecord
 from discreet.sampling.record import Count, Draw, Positive, Rate
 

@@ -24,7 +24,7 @@ from discreet.certificate.canonical import digest
 from discreet.certificate.files import CERTIFICATE, RELEASED, read
 from discreet.core.disk import write_output
 from discreet.core.errors import InputError, first_line
-from discreet.core.extras import extra
+from discreet.core.imports.extras import extra
 from discreet.prediction.load import Predictor, load
 from discreet.recipes.models.models import CODES
 from discreet.recipes.sections.components import OnComponents

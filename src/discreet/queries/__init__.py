@@ -3,9 +3,9 @@
 All queries on one draw of the data are asked in one call and are one event, charged before noise is drawn.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from discreet.core.imports.first_use import on_first_use
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials
 from discreet.queries.answering import Answers, joint_event, release
 from discreet.queries.best_trial import Selected, select
@@ -16,6 +16,9 @@ from discreet.queries.sums import Count, Covariance, Histogram, Mean, Sum
 
 if TYPE_CHECKING:
     from discreet.queries.transformers import PrivatePCA, PrivateScaler
+
+_HOMES = dict.fromkeys(("PrivatePCA", "PrivateScaler"), ".transformers")
+"""What needs scikit-learn, loaded on first use."""
 
 __all__ = [
     "Account",
@@ -39,9 +42,4 @@ __all__ = [
     "select",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import the transformers, which need scikit-learn, on first use."""
-    if name not in ("PrivatePCA", "PrivateScaler"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("discreet.queries.transformers"), name)
+__getattr__ = on_first_use(__name__, _HOMES)

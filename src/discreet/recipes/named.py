@@ -12,7 +12,7 @@ from pydantic import AfterValidator, model_validator
 from torch.optim import lr_scheduler
 
 from discreet.core.errors import InputError, first_line
-from discreet.core.extras import plug_in
+from discreet.core.imports.plug_ins import plug_in
 from discreet.methods import AGD, SGLD, DPAdamBC, DPDropout
 from discreet.plan.pydantic_base import Frozen
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.extras import refuse_late
+from discreet.core.imports.plug_ins import refuse_late
 from discreet.sampling.largest import ROOM, largest_batch
 from discreet.sampling.options import Draws, Options
 from discreet.sampling.sampler import Sampler

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.options.json_output import JsonOption
-from discreet.core.extras import without_plug_ins
+from discreet.core.imports.plug_ins import without_plug_ins
 
 
 def verify(

@@ -9,7 +9,7 @@ import typer
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.extras import plug_in
+from discreet.core.imports.plug_ins import plug_in
 from discreet.sampling import SAMPLERS, CyclicPoissonSampling, Draws, Options, PoissonSampling
 from discreet.sampling.record import LARGEST_WHOLE
 

@@ -3,8 +3,9 @@
 Names are loaded on first use: what reads a schema or a header waits for no torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from discreet.core.imports.first_use import on_first_use
 
 if TYPE_CHECKING:
     from discreet.data.tables.bought import (
@@ -46,17 +47,17 @@ _HOMES = {
             "what_of",
             "with_bought",
         ),
-        "bought",
+        ".bought",
     ),
-    **dict.fromkeys(("Boolean", "BoughtCategories", "Category"), "categories"),
-    **dict.fromkeys(("Bought", "Date", "Ignore", "Number"), "columns"),
-    **dict.fromkeys(("Encoded", "Encoder"), "encoder"),
-    **dict.fromkeys(("check_groups", "metrics_of"), "evaluation.public_metrics"),
-    "CsvFormat": "files.csv_format",
-    **dict.fromkeys(("blocks", "is_table"), "files.reading"),
-    **dict.fromkeys(("Schema", "load_schema"), "schema"),
+    **dict.fromkeys(("Boolean", "BoughtCategories", "Category"), ".categories"),
+    **dict.fromkeys(("Bought", "Date", "Ignore", "Number"), ".columns"),
+    **dict.fromkeys(("Encoded", "Encoder"), ".encoder"),
+    **dict.fromkeys(("check_groups", "metrics_of"), ".evaluation.public_metrics"),
+    "CsvFormat": ".files.csv_format",
+    **dict.fromkeys(("blocks", "is_table"), ".files.reading"),
+    **dict.fromkeys(("Schema", "load_schema"), ".schema"),
     **dict.fromkeys(
-        ("PrivateTable", "PublicTable", "image_paths", "named", "new_rows", "private_table", "public_table"), "table"
+        ("PrivateTable", "PublicTable", "image_paths", "named", "new_rows", "private_table", "public_table"), ".table"
     ),
 }
 
@@ -94,9 +95,4 @@ __all__ = [
     "with_bought",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """The public name, from its file, on first use."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"discreet.data.tables.{_HOMES[name]}"), name)
+__getattr__ = on_first_use(__name__, _HOMES)

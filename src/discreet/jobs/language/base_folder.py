@@ -16,7 +16,7 @@ from discreet.certificate.files import CERTIFICATE
 from discreet.clipping.digests import tensor_digest
 from discreet.core.disk import real
 from discreet.core.errors import InputError, first_line
-from discreet.core.extras import extra
+from discreet.core.imports.extras import extra
 from discreet.language import Task, TransformersModel
 
 PROOF = "proof"

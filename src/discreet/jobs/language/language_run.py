@@ -15,8 +15,8 @@ from discreet.certificate.model_spec import of_module
 from discreet.core.adjacency import Unit
 from discreet.core.disk import check_target
 from discreet.core.errors import InputError
-from discreet.core.extras import extra
 from discreet.core.guarantee import Guarantee
+from discreet.core.imports.extras import extra
 from discreet.core.processes import refuse_several_processes
 from discreet.jobs.language import begun_options, canary_texts
 from discreet.jobs.language.base_folder import checked_folder, load_for, most_tokens, note_private_runs

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from discreet.certificate.earlier_runs import EarlierRun
 from discreet.core.disk import real, whole_folder
 from discreet.core.errors import InputError
-from discreet.core.extras import extra
+from discreet.core.imports.extras import extra
 from discreet.core.rounding import places_up
 from discreet.jobs.language.base_folder import PROOF, without_bars
 from discreet.jobs.language.published_texts import PublishedTexts

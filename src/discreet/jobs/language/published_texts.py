@@ -13,7 +13,7 @@ from discreet.certificate.described import OfTexts
 from discreet.certificate.files import CERTIFICATE, MODEL, read, read_certificate
 from discreet.certificate.model_spec import ModelSpec
 from discreet.core.errors import InputError, VerificationFailed
-from discreet.core.extras import extra
+from discreet.core.imports.extras import extra
 from discreet.jobs.language.base_folder import load_for
 from discreet.language import TransformersModel, task_named, weights_digest
 from discreet.verification import verify

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 from pydantic import Field
 
 from discreet.core.errors import InputError
-from discreet.core.extras import refuse_late
+from discreet.core.imports.plug_ins import refuse_late
 from discreet.plan.pydantic_base import Frozen
 
 ClipNorm = Annotated[float, Field(ge=1e-30, le=1e30)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from discreet.core.extras import extra
+from discreet.core.imports.extras import extra
 from discreet.training.callbacks.base import Opening, Told
 
 _LONGEST = 500

@@ -6,7 +6,7 @@ import logging
 from types import TracebackType
 from typing import Any, Self
 
-from discreet.core.extras import extra
+from discreet.core.imports.extras import extra
 from discreet.training.callbacks.base import Opening, Told
 
 _log = logging.getLogger("discreet")
