@@ -12,6 +12,9 @@ import yaml
 from PIL import Image
 
 from discreet.cli.app import run
+from discreet.cli.options.table import TableOptions
+from discreet.cli.show.prices import unmeasured
+from discreet.jobs.tables.table_source import TableSource, recipe_for
 from discreet.training import Training
 
 FEW = ["--set", "steps=4", "--set", "averaging.start=2", "--set", "engine=bookkeeping", "--epsilon", "8"]
@@ -103,6 +106,15 @@ def test_an_index_with_several_images_of_a_person(capsys: pytest.CaptureFixture[
     Path("new.csv").write_text("file\nprivate/down/0.png\n")
     assert run(["predict", "index-private", "new.csv"]) == 0
     assert capsys.readouterr().out.startswith("file,kind,probability,p(down),p(across)\nprivate/down/0.png,")
+
+
+def test_how_a_folder_is_measured_is_said_of_folders() -> None:
+    """Paths name its images, so rows can be held out without a schema."""
+    write()
+    facts = {"epsilon": 3.0, "population": 120.0}
+    said = unmeasured(recipe_for(Path("private"), TableOptions(), [], facts), TableSource(Path("private"), None))
+    assert said[0].startswith("nothing measures the model: --test FOLDER does, on images that may be public; --holdout")
+    assert "row_id" not in said[0]
 
 
 def test_a_drafted_schema_with_treatments_and_rows_held_out(capsys: pytest.CaptureFixture[str]) -> None:

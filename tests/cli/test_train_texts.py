@@ -59,8 +59,14 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         "--classes A,B": ["reviews.csv", *COLUMNS, *BUDGET],
         "--target COLUMN": ["reviews.csv", *COLUMNS[:2], *BUDGET],
         "no column 'text'": ["reviews.csv", "--text", "text", *COLUMNS[2:], "--classes", "n,p", *BUDGET],
-        "row 2, column 'sentiment': .* none of the declared categories": [
+        "rows 2, 4, 6 and 17 more, column 'sentiment': .* none of the declared categories": [
             *("reviews.csv", *COLUMNS, "--classes", "n,q", *BUDGET)
+        ],
+        "--size is not for texts; leave it out": [
+            *("reviews.csv", *COLUMNS, "--classes", "n,p", "--size", "28x28", *BUDGET)
+        ],
+        "--vocabulary is not for images; leave it out": [
+            *("reviews.csv", "--image", *COLUMNS[1:], "--classes", "n,p", "--vocabulary", "empty.txt", *BUDGET)
         ],
         "either --text or --image": ["reviews.csv", *COLUMNS, "--image", "id", *BUDGET],
         "--unit COLUMN": ["reviews.csv", *COLUMNS, "--classes", "n,p", *BUDGET[:4]],

@@ -199,7 +199,7 @@ def test_every_fault_of_a_file_at_once(tmp_path: Path) -> None:
         public_table(path, encoder)
     assert str(caught.value).splitlines() == [
         f"{path}: 6 problems",
-        "  line 5 has 1 values instead of 2: '3'; check the delimiter (',') and the quotes",
+        "  line 5 has 1 value instead of 2: '3'; check the delimiter (',') and the quotes",
         "  line 8 has 3 values instead of 2: '9,no,1'; check the delimiter (',') and the quotes",
         "  row 2, column 'a': 'x' is not a number",
         "  row 3, column 'y': the value is none of the declared categories ('perhaps')",
@@ -207,10 +207,21 @@ def test_every_fault_of_a_file_at_once(tmp_path: Path) -> None:
         "  row 5, column 'a': 'nan' is not a finite number; if it stands for a missing value, say missing: ['nan'] in "
         "the schema",
     ]
-    path.write_text("a,y\n" + "x,yes\n" * 100)
+    path.write_text("a,y\n" + "".join(f"x{i},yes\n" for i in range(100)))
     with pytest.raises(InputError, match="the first 20 problems") as caught:
         public_table(path, encoder)
     assert str(caught.value).count("\n") == 20
+
+
+def test_a_fault_of_several_rows_is_said_once(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "1,perhaps\n1,yes\n" * 100 + "1,no\n")
+    with pytest.raises(InputError) as caught:
+        public_table(path, Encoder(simple(AMOUNT)))
+    assert str(caught.value).splitlines() == [
+        f"{path}: the first 20 problems",
+        "  rows 1, 3, 5 and 17 more, column 'y': the value is none of the declared categories ('perhaps')",
+    ]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

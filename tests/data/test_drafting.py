@@ -98,6 +98,16 @@ def test_a_column_of_people_is_left_out_and_the_class_of_the_curves_is_said(tmp_
     assert '["ill", "well"]}  # those of public.csv; the report draws its curves for the second' in text
 
 
+def test_the_column_of_the_unit_is_left_out(tmp_path: Path) -> None:
+    """No name of a person is listed, and nothing is left to fill in for it."""
+    table, public = tmp_path / "t.csv", tmp_path / "public.csv"
+    table.write_text("author,age,outcome\nann,40,ill\n")
+    public.write_text("author,age,outcome\nbob,30,ill\ncy,60,well\n")
+    text = draft(table, known=Known("outcome", "author", 500, (public,)))
+    assert yaml.safe_load(text)["columns"]["author"] == {"type": "ignore"}
+    assert left_open(draft(table, known=Known("outcome", "author", 500))) == ["outcome"]
+
+
 def test_categories_keep_the_order_that_a_public_table_declares(tmp_path: Path) -> None:
     codes = pa.array([2, 0, 1, 2])
     levels = pa.DictionaryArray.from_arrays(codes, ["never", "at times", "always", "unheard of"])

@@ -133,6 +133,10 @@ def test_what_it_is_for() -> None:
     assert found.title == "Illness | by <ward>"
     assert found.target == "ill"
     assert found.columns == (("age", "number from 0 to 100"), ("ward", "category of A, B, C, D, E, F and 2 more"))
+    schema = {"unit": "ward", "row_id": "age", "target": "ill", "columns": SPEC.table["schema"]["columns"]}
+    assert purpose(ModelSpec(table={"schema": schema})).columns == ()  # no model sees who a row is of
+    photos = {"columns": {"path": {"type": "image"}, "class": {"type": "boolean"}}, "row_id": "path", "target": "class"}
+    assert purpose(ModelSpec(table={"schema": photos})).columns == (("path", "image"),)
     assert purpose(replace(SPEC, about=None)).title == "A private model of ill"
     assert purpose(ModelSpec()).title == "A neural network trained with differential privacy"
     for schema in (None, [], {"target": 3}, {"columns": {"a": 1}}, {"target": "y", "columns": "x"}):

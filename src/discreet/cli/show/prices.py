@@ -132,9 +132,11 @@ def unmeasured(recipe: Recipe, table: TableSource | None) -> Sequence[str]:
         said = f"the subgroups by {groups} are not measured: what is bought is of all rows; --test TABLE shows them"
         return (said,) if groups else ()
     kept = "on private rows that are kept back, for no more epsilon"
-    rows = "--holdout 20%" if recipe.unit.value == "user" else "--holdout 20% (with row_id in the schema)"
+    named = recipe.unit.value == "user" or (recipe.table is not None and recipe.table.row_id is not None)
+    rows = "--holdout 20%" if named else "--holdout 20% (with row_id in the schema)"
     classes = "" if _predicts_numbers(recipe) else f"; {rows}, {kept}"
-    return (f"nothing measures the model: --test TABLE does, on rows that may be public{classes}",)
+    test = "--test FOLDER does, on images" if table.path.is_dir() else "--test TABLE does, on rows"
+    return (f"nothing measures the model: {test} that may be public{classes}",)
 
 
 def _predicts_numbers(recipe: Recipe) -> bool:

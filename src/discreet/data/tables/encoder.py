@@ -166,9 +166,7 @@ class Encoder:
 
         def encoded(name: str) -> Array:
             found, wrong = self._column(name, block, kept, marks)
-            first, counted = (start, ", counted from 0") if in_memory else (start + 1, "")
-            for row, fault in wrong.items():
-                faults.append((row, f"row {first + row}{counted}, column {name!r}: {fault}"))
+            faults.extend((row, f"column {name!r}: {fault}") for row, fault in wrong.items())
             return found
 
         inputs = np.zeros((block.num_rows, math.prod(self.shape)), np.float32)
@@ -180,10 +178,11 @@ class Encoder:
                 inputs[:, place] = encoded(name)
         for place, name in enumerate(self.schema.target if targets else ()):
             found[:, place] = encoded(name)
-        for _, fault in sorted(faults):
+        for row, fault in sorted(faults):
             if problems is None:
-                raise InputError(fault)
-            problems.add(fault)
+                at = f"row {start + row}, counted from 0" if in_memory else f"row {start + row + 1}"
+                raise InputError(f"{at}, {fault}")
+            problems.add(fault, start + row + 1)
         if kept.all():
             return Encoded(inputs, found if targets else None, kept)
         return Encoded(inputs[kept], found[kept] if targets else None, kept)

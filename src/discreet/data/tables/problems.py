@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from discreet.core.errors import InputError
 
 MOST = 20
+_NAMED = 3
+"""Rows with the same fault that are named."""
 
 
 class Problems:
@@ -15,12 +18,12 @@ class Problems:
     def __init__(self, path: Path, most: int = MOST) -> None:
         self.path = path
         self._most = most
-        self._found: list[str] = []
+        self._found: list[tuple[str, int | None]] = []
 
-    def add(self, fault: str) -> None:
-        """Record a fault, unless there are many already."""
+    def add(self, fault: str, row: int | None = None) -> None:
+        """Record a fault, unless there are many already. `row`: its number, if the text does not tell."""
         if not self.full:
-            self._found.append(fault)
+            self._found.append((fault, row))
 
     @property
     def full(self) -> bool:
@@ -29,8 +32,20 @@ class Problems:
 
     def check(self) -> None:
         """Raise an `InputError` that lists the recorded faults, if there are any."""
+        rows: dict[str, list[int]] = {}
+        for fault, row in self._found:
+            rows.setdefault(fault, []).extend([] if row is None else [row])
+        said = [_places(found) + fault for fault, found in rows.items()]
         if len(self._found) == 1:
-            raise InputError(f"{self.path}: {self._found[0]}")
-        if self._found:
+            raise InputError(f"{self.path}: {said[0]}")
+        if said:
             first = "the first " if self.full else ""
-            raise InputError("\n  ".join([f"{self.path}: {first}{len(self._found)} problems", *self._found]))
+            raise InputError("\n  ".join([f"{self.path}: {first}{len(self._found)} problems", *said]))
+
+
+def _places(rows: Sequence[int]) -> str:
+    """Where the same fault is, before the fault."""
+    if len(rows) < 2:
+        return "".join(f"row {row}, " for row in rows)
+    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+    return f"rows {', '.join(map(str, rows[:_NAMED]))}{more}, "

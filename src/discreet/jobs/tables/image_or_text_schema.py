@@ -55,6 +55,10 @@ def schema_of_column(path: Path, test: Path | None, wide: WideFacts, facts: dict
     if wide.text is not None and wide.image is not None:
         raise InputError("give either --text or --image; a model sees one of them")
     name = wide.text or wide.image or ""
+    of_the_other = ("--size", "--mode") if wide.text is not None else ("--vocabulary",)
+    strange = [option for option in wide.given if option in of_the_other]
+    if strange:
+        raise InputError(f"{strange[0]} is not for {'texts' if wide.text is not None else 'images'}; leave it out")
     csv = CsvFormat(newlines=True, delimiter="\t" if ".tsv" in path.name.lower() else ",")
     column = _text(wide) if wide.text is not None else _image(wide, test, name, csv)
     given = {

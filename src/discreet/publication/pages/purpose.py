@@ -9,6 +9,11 @@ from typing import Any
 from discreet.certificate.model_spec import ModelSpec
 
 _MOST_NAMED = 6
+_NAMES = ("unit", "row_id")
+"""Fields that name a column of people or rows, which no model sees."""
+
+_SEEN_ALONE = ("image", "text")
+"""Types of a column that a model sees although it may name the rows, as paths do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +30,15 @@ def purpose(spec: ModelSpec) -> Purpose:
     """The purpose of the model in `spec`; an invalid schema is left out."""
     given = None if spec.about is None else spec.about.title
     schema = {} if spec.table is None else spec.table.get("schema")
-    targets, columns = _parts(schema if isinstance(schema, dict) else {})
+    schema = schema if isinstance(schema, dict) else {}
+    targets, columns = _parts(schema)
+    apart = {*targets, *(str(schema.get(field)) for field in _NAMES)}
     target = ", ".join(targets) or None
     title = "A neural network trained with differential privacy" if target is None else f"A private model of {target}"
     described = tuple(
-        (name, text)
+        (name, " ".join(_words(column)))
         for name, column in columns.items()
-        if name not in targets and (text := " ".join(_words(column))) and column.get("type") != "ignore"
+        if column.get("type") in _SEEN_ALONE or (column.get("type") != "ignore" and name not in apart)
     )
     return Purpose(given or title, target, described)
 

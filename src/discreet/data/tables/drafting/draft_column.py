@@ -59,6 +59,8 @@ NOTHING = Known()
 
 def column_line(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) -> str:
     """The line of a column: its type, its range or categories if they may be known, and where they come from."""
+    if name == known.unit != "row":
+        return "{type: ignore}  # says whose a row is; no model sees it"
     if names_somebody(name) and name != known.target:
         return "{type: ignore}  # by its name, this tells who somebody is; if it says whose a row is, name it in unit"
     if kind.name == "boolean":

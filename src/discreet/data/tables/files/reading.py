@@ -194,7 +194,7 @@ def _check_names(path: Path, schema: Schema, found: Sequence[str], wanted: Seque
         if other:
             raise InputError(
                 f"{path} has one column, {_short(found[0])}; if values are parted by {other[0]!r}, say "
-                f"csv: {{delimiter: {other[0]!r}}} in the schema"
+                f"csv: {{delimiter: {other[0]!r}}} in the schema; `discreet schema` finds out"
             )
     if missing:
         more = "" if len(missing) == 1 else f" (and {len(missing) - 1} more)"
@@ -212,8 +212,9 @@ def _check_names(path: Path, schema: Schema, found: Sequence[str], wanted: Seque
 
 def _other_length(row: pa_csv.InvalidRow, above: int, csv: CsvFormat) -> str:
     line = "a line" if row.number is None else f"line {above + row.number}"
+    count = f"{row.actual_columns} value{'s' * (row.actual_columns != 1)}"
     return (
-        f"{line} has {row.actual_columns} values instead of {row.expected_columns}: {_short(row.text)}; check the "
+        f"{line} has {count} instead of {row.expected_columns}: {_short(row.text)}; check the "
         f"delimiter ({csv.delimiter!r}) and the quotes"
     )
 
