@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from discreet.accounting.schedules import Schedule
 from discreet.core.errors import InputError
-from discreet.core.imports.plug_ins import plug_in, read
+from discreet.core.imports.plug_ins import note_read, plug_in
 from discreet.plan.clip_rules import CLIP_RULES, ClipRule, FlatClipping
 from discreet.plan.pydantic_base import explain
 
@@ -35,7 +35,7 @@ else:
         Field(discriminator="kind"),
         BeforeValidator(_from_shortcut),
     ]
-    read("clip_rules")
+    note_read("clip_rules")
 
 _READER: TypeAdapter[AnyClipping] = TypeAdapter(Clipping)
 

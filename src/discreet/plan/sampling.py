@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Union
 
 from pydantic import Field
 
-from discreet.core.imports.plug_ins import plug_in, read
+from discreet.core.imports.plug_ins import note_read, plug_in
 from discreet.sampling import SAMPLERS, SamplingRecord
 from discreet.sampling.record import Count, Draw, Positive, Rate
 
@@ -18,4 +18,4 @@ if TYPE_CHECKING:
 else:
     plug_in("samplers")
     Sampling = Annotated[Union[tuple(SAMPLERS.values())], Field(discriminator="kind")]  # noqa: UP007
-    read("samplers")
+    note_read("samplers")

@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from discreet.core.imports.extras import versions
 from discreet.core.errors import InputError
+from discreet.core.imports import extras
 from discreet_papers.experiment import read_experiment
 from discreet_papers.part import Cell, Facts, Mode, Part, key_of
 
@@ -146,7 +146,7 @@ class Store:
 
 def versions() -> dict[str, str]:
     """Python's, and those of what the results depend on."""
-    return {"python": platform.python_version(), **versions(*_VERSIONS)}
+    return {"python": platform.python_version(), **extras.versions(*_VERSIONS)}
 
 
 def _today() -> str:

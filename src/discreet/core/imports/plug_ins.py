@@ -33,9 +33,9 @@ def plug_in(table: str) -> None:
             ) from error
 
 
-def read(*tables: str) -> None:
-    """Note that plans have read these tables; what is registered later would be known to none."""
-    _READ.update(tables)
+def note_read(table: str) -> None:
+    """Note that plans have read a table; what is registered later would be known to none."""
+    _READ.add(table)
 
 
 def refuse_late(table: str, kind: str) -> None:
