@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from problems import CLASSES, FEATURES, blobs, linear, tiny_training
+from problems import CLASSES, FEATURES, blobs, linear, tiny_plan, tiny_training
 from torch import Tensor, nn
 
+from discreet import EngineOptions
+from discreet.clipping import admit_model
 from discreet.core.errors import InputError, UnsupportedModel
 
 INPUTS, LABELS = blobs()
@@ -104,3 +106,38 @@ def test_a_list_of_dictionaries_says_how_to_name_the_fields(tmp_path: Path) -> N
         tiny_training(tmp_path, data=rows)
     with pytest.raises(InputError, match=r"got list of tuples; several inputs of a row are given as one tensor"):
         tiny_training(tmp_path, data=[(one, one, label) for one, label in zip(INPUTS, LABELS, strict=True)])
+
+
+def logarithms(output: Tensor, target: Tensor) -> Tensor:
+    """NaN for the last class, whose weight is no number."""
+    weights = torch.tensor([1.0, 1.0, float("nan")])[target]
+    return (nn.functional.cross_entropy(output, target, reduction="none") * weights).mean()
+
+
+def test_a_row_whose_loss_is_no_number_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tiny_training(tmp_path / "without")
+    assert "NaN or infinite" not in caplog.text
+    tiny_training(tmp_path / "with", criterion=logarithms)
+    first = int((LABELS == 2).nonzero()[0])
+    assert f"the loss of row {first} of the data is NaN or infinite" in caplog.text
+    assert caplog.text.count("NaN or infinite") == 1
+
+
+def test_weights_without_values_are_named() -> None:
+    with pytest.raises(
+        UnsupportedModel, match="'weight' is on the device meta, without values; load the weights first"
+    ):
+        admit_model(nn.Linear(FEATURES, CLASSES, device="meta"))
+
+
+def test_a_clip_rule_by_its_name_alone_says_what_to_give() -> None:
+    with pytest.raises(
+        InputError, match=r"clipping is a mapping, as \{.kind.: .per_layer., .norm.: 1.0\}, got 'adaptive'"
+    ):
+        tiny_plan(clip_norm=None, clipping="adaptive")
+
+
+@pytest.mark.parametrize("given", [True, "bfloat16"])
+def test_autocast_to_what_is_no_type_says_nothing_of_float16(given: Any) -> None:
+    with pytest.raises(InputError, match=f"autocast must be torch.bfloat16, got {given!r}$"):
+        EngineOptions(autocast=given)

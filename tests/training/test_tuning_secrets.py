@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,26 @@ def test_losers_leave_nothing_behind(
     assert len(set(weights)) == number
     hits = [sum(weight in data for data in content.values()) for weight in weights]
     assert sorted(hits) == [0] * (number - 1) + [1]
+
+
+@pytest.mark.parametrize("kind", ["random_stopping", "parts"])
+def test_what_every_trial_would_log_is_said_before_the_search_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    """Class weights without effect are warned of whenever a run is made: one line for each trial told their number."""
+
+    def weighted(settings: Mapping[str, Any]) -> Setup:
+        return replace(build(settings), criterion=nn.CrossEntropyLoss(weight=torch.tensor([0.1, 0.2, 0.3])))
+
+    caplog.set_level(logging.DEBUG, logger="discreet")
+    with_trials(monkeypatch, 3)
+    search = tuning_of(kind, tmp_path, weighted)
+    assert "the class weights of the loss" in caplog.text
+    caplog.clear()
+    search.run()
+    assert caplog.text == ""
+    logging.getLogger("discreet").warning("and then")
+    assert "and then" in caplog.text
 
 
 def raw(tensor: Tensor) -> bytes:

@@ -59,6 +59,8 @@ def as_clipping(clip_norm: object, clipping: object, steps: int, epoch: float) -
         if isinstance(clip_norm, float | int) and not 1e-30 <= clip_norm <= 1e30:
             raise InputError(f"plan: clip_norm must be from 1e-30 to 1e30, got {clip_norm:g}")
         value = {"kind": "flat", "norm": clip_norm}
+    if isinstance(value, str):
+        raise InputError(f'plan: clipping is a mapping, as {{"kind": "per_layer", "norm": 1.0}}, got {value!r}')
     try:
         return _READER.validate_python(value)
     except ValidationError as error:

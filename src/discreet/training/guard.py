@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import random
 import warnings
 from collections.abc import Iterator, Mapping
@@ -190,6 +191,18 @@ def unheard() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Inside, the library logs nothing."""
+    log, nothing = logging.getLogger("discreet"), logging.Filter()
+    nothing.filter = lambda record: False  # type: ignore[method-assign]
+    log.addFilter(nothing)
+    try:
+        yield
+    finally:
+        log.removeFilter(nothing)
 
 
 @contextmanager

@@ -84,6 +84,8 @@ def _problems(model: nn.Module) -> list[tuple[str, str]]:
             continue  # reading sharded values would involve other processes; lazy modules are reported above
         if not parameter.dtype.is_floating_point:
             found.append((name, f"parameter {name!r} has type {parameter.dtype}; only real numbers can be trained"))
+        elif parameter.is_meta:
+            found.append((name, f"parameter {name!r} is on the device meta, without values; load the weights first"))
         elif not bool(torch.isfinite(parameter).all()):
             found.append((name, f"parameter {name!r} has a value that is not finite; initialise it again"))
         elif parameter._backward_hooks or parameter._post_accumulate_grad_hooks:

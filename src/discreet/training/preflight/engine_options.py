@@ -43,9 +43,8 @@ class EngineOptions:
         if self.name != AUTO and self.name not in ENGINES:
             raise InputError(f"unknown engine {self.name!r}; known: {', '.join([AUTO, *ENGINES])}")
         if self.autocast not in (None, torch.bfloat16):
-            raise InputError(
-                f"autocast must be torch.bfloat16, got {self.autocast}; gradients in float16 vanish without scaling"
-            )
+            why = "; gradients in float16 vanish without scaling" if self.autocast == torch.float16 else ""
+            raise InputError(f"autocast must be torch.bfloat16, got {self.autocast!r}{why}")
         if self.physical_batch is not None:
             checks.count("physical_batch", self.physical_batch)
 
