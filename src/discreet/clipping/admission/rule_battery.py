@@ -15,6 +15,7 @@ from discreet.clipping.engines.engine import ENGINES
 from discreet.clipping.rules import Vectorised
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.units import Units
+from discreet.core.errors import CANNOT_TAKE, first_line
 
 _TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 """The allowed distance between two sums, relative to batch x clip norm."""
@@ -34,7 +35,10 @@ def check_rule(model: nn.Module, inputs: Tensor) -> None:
     `AssertionError` says which check failed and by how much, or which module has no rule.
     """
     for owner in owners_of(model):
-        _claim(not issubclass(owner.rule, Vectorised), f"{owner.described} has no rule, so nothing would be tested")
+        _claim(
+            not issubclass(owner.rule, Vectorised),
+            f"{owner.described} has no rule whose names are those of its parameters, so nothing would be tested",
+        )
     _claim(len(inputs) >= 4, f"a battery needs four examples at least, got {len(inputs)}")
     for dtype, tolerance in _TOLERANCE.items():
         with torch.random.fork_rng():
@@ -75,7 +79,13 @@ def _loss(output: Tensor, target: Tensor) -> Tensor:
 def _sums(engine: str, model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None) -> Tensor:
     if len(inputs) == 0 and engine == "reference":
         return torch.zeros(sum(parameter.numel() for parameter in private_parameters(model).values()))
-    sums = ENGINES[engine].clipped_sum(model, _loss, inputs, targets, clip, units)
+    try:
+        sums = ENGINES[engine].clipped_sum(model, _loss, inputs, targets, clip, units)
+    except CANNOT_TAKE as error:
+        raise AssertionError(
+            f"the engine {engine!r} fails ({type(error).__name__}: {first_line(error)}); a rule gives gradients of the "
+            "shape (examples, *that of the parameter)"
+        ) from error
     return torch.cat([sums[name].double().flatten() for name in private_parameters(model)])
 
 
