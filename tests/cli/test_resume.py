@@ -89,7 +89,7 @@ def test_finish_publishes_what_there_is_under_the_whole_guarantee(capsys: pytest
     capsys.readouterr()
     for options in ([], ["--finish"]):
         assert run(["train", "--resume", "out.run", *options]) == 2
-        assert "exists already" in capsys.readouterr().err
+        assert "it is published" in capsys.readouterr().err
     Path("out").rename("elsewhere")
     assert run(["train", "--resume", "out.run"]) == 2
     assert "is published" in capsys.readouterr().err

@@ -213,6 +213,13 @@ def test_every_fault_of_a_file_at_once(tmp_path: Path) -> None:
     assert str(caught.value).count("\n") == 20
 
 
+def test_of_rows_with_line_breaks_no_number_of_a_line_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('a,y\n"1\n",yes\n2\n')
+    with pytest.raises(InputError, match=r"t\.csv: a row has 1 value instead of 2: '2'"):
+        public_table(path, Encoder(simple(AMOUNT).model_copy(update={"csv": CsvFormat(newlines=True)})))
+
+
 def test_a_fault_of_several_rows_is_said_once(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,y\n" + "1,perhaps\n1,yes\n" * 100 + "1,no\n")

@@ -13,6 +13,7 @@ from discreet.certificate.described import About, Measured, OnPublicRows
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.core.errors import InputError
 from discreet.publication.pages.charts.model_charts import figures
+from discreet.publication.pages.contents import use_on_command_line
 from discreet.publication.pages.purpose import purpose
 
 SEEN: dict[str, Any] = {
@@ -137,6 +138,8 @@ def test_what_it_is_for() -> None:
     assert purpose(ModelSpec(table={"schema": schema})).columns == ()  # no model sees who a row is of
     photos = {"columns": {"path": {"type": "image"}, "class": {"type": "boolean"}}, "row_id": "path", "target": "class"}
     assert purpose(ModelSpec(table={"schema": photos})).columns == (("path", "image"),)
+    assert use_on_command_line(replace(SPEC, table={"schema": photos})) == "discreet predict FOLDER photos/"
+    assert use_on_command_line(SPEC) == "discreet predict FOLDER new.csv"
     assert purpose(replace(SPEC, about=None)).title == "A private model of ill"
     assert purpose(ModelSpec()).title == "A neural network trained with differential privacy"
     for schema in (None, [], {"target": 3}, {"columns": {"a": 1}}, {"target": "y", "columns": "x"}):

@@ -117,6 +117,8 @@ class Job:
         kept = RunFolder(folder)
         published = finish_publishing(kept.run, kept.secrets, target)
         if not published:
+            if target.exists() and kept.identity.exists():
+                kept.recall()  # a run that is over says so, before what it published is found in the way
             check_target(target)
         return cls(checked, data, target, folder, True, table, about, published, measured)
 

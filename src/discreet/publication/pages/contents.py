@@ -8,6 +8,7 @@ from typing import Any
 from discreet.certificate.adapter_files import BESIDE, CONFIG, WEIGHTS
 from discreet.certificate.files import RELEASED
 from discreet.certificate.model_spec import ModelSpec
+from discreet.publication.pages.purpose import purpose
 
 INSTALL = "pip install discreet"
 """The command on published pages that installs a verifier: by a registry's name, or by a repository's address."""
@@ -53,7 +54,8 @@ def use_in_python(spec: ModelSpec) -> str:
         lines.append('predictor = discreet.load("FOLDER")')
     if spec.table is not None:
         lines.append(
-            'encoder, values = discreet.prediction.predict_table(predictor, "new.csv")  # columns: encoder.classes'
+            f'encoder, values = discreet.prediction.predict_table(predictor, "{_rows(spec)}")'
+            "  # columns: encoder.classes"
         )
     elif spec.inputs is None:
         lines.append("predictor.predict(rows)  # rows: a tensor or an array, as those of training, a row along axis 0")
@@ -69,7 +71,12 @@ def use_on_command_line(spec: ModelSpec) -> str | None:
         if spec.language.task == "classification":
             return "discreet predict FOLDER new.csv --model BASE"
         return 'discreet generate FOLDER --model BASE --prompt "The"'
-    return None if spec.model is None else "discreet predict FOLDER new.csv"
+    return None if spec.model is None else f"discreet predict FOLDER {_rows(spec)}"
+
+
+def _rows(spec: ModelSpec) -> str:
+    """What new rows may lie in: of images a folder."""
+    return "photos/" if any(text.startswith("image") for _, text in purpose(spec).columns) else "new.csv"
 
 
 def _module(spec: ModelSpec) -> str:

@@ -211,7 +211,8 @@ def _check_names(path: Path, schema: Schema, found: Sequence[str], wanted: Seque
 
 
 def _other_length(row: pa_csv.InvalidRow, above: int, csv: CsvFormat) -> str:
-    line = "a line" if row.number is None else f"line {above + row.number}"
+    known = row.number is not None and not csv.newlines  # with line breaks in values, rows are numbered and not lines
+    line = f"line {above + (row.number or 0)}" if known else "a row"
     count = f"{row.actual_columns} value{'s' * (row.actual_columns != 1)}"
     return (
         f"{line} has {count} instead of {row.expected_columns}: {_short(row.text)}; check the "
