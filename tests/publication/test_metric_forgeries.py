@@ -229,4 +229,7 @@ def test_metrics_of_people(tmp_path: Path) -> None:
     )
     publish(certified_run(tmp_path, plan=people, units=owners, data=blobs()), tmp_path / "out")
     assert verify(tmp_path / "out").accepted
-    assert "of the people were held out" in (tmp_path / "out" / "report.html").read_text()
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "of the people were held out" in report
+    assert "steps, and 1 metric, on batches" in report
+    assert "and the 1 metric on private rows that it buys" in report
