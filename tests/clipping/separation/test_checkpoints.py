@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from checkpointed import below, computed_again, running, two_ways
 from torch import Tensor
+from torch.utils import checkpoint
 from torch.utils.checkpoint import create_selective_checkpoint_contexts, set_checkpoint_early_stop
 
 from discreet.clipping.separation import Mixes, examined, proved, recorder
@@ -101,6 +102,18 @@ def test_a_checkpoint_that_keeps_some_results_is_not_proved() -> None:
     contexts = partial(create_selective_checkpoint_contexts, [torch.ops.aten.tanh.default])
     with pytest.raises(Mixes, match="runs in a mode"):
         proved(running(lambda h: computed_again(lambda z: torch.tanh(z) * z.exp(), h, context_fn=contexts)))
+
+
+def test_older_checkpoints_are_told_from_code_of_the_model() -> None:
+    """Until torch 2.11 they read the node of a tensor that they saved. (As code of that file; torch's own is newer.)"""
+    read = "def node(h):\n    return h.grad_fn and h"
+    for file, said in (
+        (checkpoint.__file__, "is checkpointed by a torch older than 2.12"),
+        ("model.py", "has a part in"),
+    ):
+        exec(compile(read, file, "exec"), found := {})
+        with pytest.raises(Mixes, match=said):
+            proved(running(found["node"]))
 
 
 def test_a_run_matches_only_if_each_checkpoint_computes_the_same_operators() -> None:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from discreet.clipping.separation.recording.program import Program
@@ -43,6 +44,8 @@ _NODES = frozenset({torch.Tensor.grad_fn.__get__, torch.Tensor.data.__set__})  #
 
 _UNCOUNTED = frozenset({torch.Tensor.data.__get__})  # type: ignore[attr-defined]
 """Access to a tensor of the same memory, of which torch does not count how often it is written to."""
+
+_OLD_CHECKPOINTS = "is checkpointed by a torch older than 2.12, whose checkpoints are not followed; take a later one"
 
 
 class Taker(Protocol):
@@ -112,7 +115,8 @@ class Functions(TorchFunctionMode):
         if func in _UNCOUNTED:
             one.program.uncounted = True
         if name in _HOOKING or func in _NODES:
-            one.fault(f"has a part in its own backward pass ({name})")
+            of_torch = sys._getframe(1).f_code.co_filename == checkpoint.__file__
+            one.fault(_OLD_CHECKPOINTS if of_torch else f"has a part in its own backward pass ({name})")
         if name in _LEAVING:
             one.fault(f"gives the numbers of a tensor to Python code that is not seen ({name})")
         one.validating = name == "one_hot" and _classes(*args, **(kwargs or {})) > 0
