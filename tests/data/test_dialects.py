@@ -227,7 +227,7 @@ def test_a_fault_of_several_rows_is_said_once(tmp_path: Path) -> None:
         public_table(path, Encoder(simple(AMOUNT)))
     assert str(caught.value).splitlines() == [
         f"{path}: the first 20 problems",
-        "  rows 1, 3, 5 and 17 more, column 'y': the value is none of the declared categories ('perhaps')",
+        "  rows 1, 3, 5 and at least 17 more, column 'y': the value is none of the declared categories ('perhaps')",
     ]
 
 

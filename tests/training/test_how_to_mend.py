@@ -108,21 +108,6 @@ def test_a_list_of_dictionaries_says_how_to_name_the_fields(tmp_path: Path) -> N
         tiny_training(tmp_path, data=[(one, one, label) for one, label in zip(INPUTS, LABELS, strict=True)])
 
 
-def logarithms(output: Tensor, target: Tensor) -> Tensor:
-    """NaN for the last class, whose weight is no number."""
-    weights = torch.tensor([1.0, 1.0, float("nan")])[target]
-    return (nn.functional.cross_entropy(output, target, reduction="none") * weights).mean()
-
-
-def test_a_row_whose_loss_is_no_number_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    tiny_training(tmp_path / "without")
-    assert "NaN or infinite" not in caplog.text
-    tiny_training(tmp_path / "with", criterion=logarithms)
-    first = int((LABELS == 2).nonzero()[0])
-    assert f"the loss of row {first} of the data is NaN or infinite" in caplog.text
-    assert caplog.text.count("NaN or infinite") == 1
-
-
 def test_weights_without_values_are_named() -> None:
     with pytest.raises(
         UnsupportedModel, match="'weight' is on the device meta, without values; load the weights first"

@@ -6,6 +6,7 @@ import json
 import logging
 import random
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -80,18 +81,25 @@ def test_losers_leave_nothing_behind(
 def test_what_every_trial_would_log_is_said_before_the_search_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
-    """Class weights without effect are warned of whenever a run is made: one line for each trial told their number."""
+    """Class weights without effect are warned of whenever a run is made: one line for each trial told their number. So
+    did what `build` logs and warns of, as by loading a model, although it resets the filters."""
 
     def weighted(settings: Mapping[str, Any]) -> Setup:
+        logging.getLogger("another.library").warning("a new head")
+        warnings.resetwarnings()
+        warnings.warn("another shape", stacklevel=1)
         return replace(build(settings), criterion=nn.CrossEntropyLoss(weight=torch.tensor([0.1, 0.2, 0.3])))
 
     caplog.set_level(logging.DEBUG, logger="discreet")
     with_trials(monkeypatch, 3)
-    search = tuning_of(kind, tmp_path, weighted)
+    with warnings.catch_warnings(record=True):
+        search = tuning_of(kind, tmp_path, weighted)
     assert "the class weights of the loss" in caplog.text
+    assert "a new head" in caplog.text
     caplog.clear()
-    search.run()
-    assert caplog.text == ""
+    with warnings.catch_warnings(record=True) as heard:
+        search.run()
+    assert (caplog.text, heard) == ("", [])
     logging.getLogger("discreet").warning("and then")
     assert "and then" in caplog.text
 

@@ -29,6 +29,7 @@ def _from_shortcut(value: object) -> object:
 if TYPE_CHECKING:
     Clipping = ClipRule
 else:
+    plug_in("samplers")  # both before either is read: a package may register both in one file
     plug_in("clip_rules")
     Clipping = Annotated[
         Union[tuple(CLIP_RULES.values())],  # noqa: UP007

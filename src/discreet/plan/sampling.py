@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Sampling = SamplingRecord
     """A record of any registered sampler."""
 else:
-    plug_in("samplers")
+    plug_in("samplers")  # both before either is read: a package may register both in one file
+    plug_in("clip_rules")
     Sampling = Annotated[Union[tuple(SAMPLERS.values())], Field(discriminator="kind")]  # noqa: UP007
     note_read("samplers")

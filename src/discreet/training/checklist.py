@@ -142,7 +142,7 @@ def _classes(
     """The number of classes, if targets are class indices, after a trial of every row on a copy: what the model derives
     from its first rows is dropped."""
     seen, loss = copied(model, criterion)
-    classes = try_every_row(seen, loss, data, before_a_run=True)
+    classes = try_every_row(seen, loss, data)
     refuse_changed(seen, declared, "changed when it was called; initialise it on public input first")
     return classes
 

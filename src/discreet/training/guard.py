@@ -188,21 +188,20 @@ def seeded(words: Substream) -> Iterator[None]:
 def unheard() -> Iterator[None]:
     """Inside, where a model meets private rows, no warning is shown: torch's name shapes, and so how many units were
     drawn, and those of a loss may name its value. The same code warns before a run, on random rows."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(record=True):  # recorded, in case code inside resets the filters
         warnings.simplefilter("ignore")
         yield
 
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Inside, the library logs nothing."""
-    log, nothing = logging.getLogger("discreet"), logging.Filter()
-    nothing.filter = lambda record: False  # type: ignore[method-assign]
-    log.addFilter(nothing)
+    """Inside, nothing is logged, by the library or by what a `build` loads with another."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
-        log.removeFilter(nothing)
+        logging.disable(before)
 
 
 @contextmanager

@@ -25,8 +25,8 @@ _REMEMBERS = (
     "remove the state, and draw from torch's default generator"
 )
 _HOOKED = (
-    "has a hook on its gradient, which no step calls, as gradients are of single rows; let `forward` do it (a mask "
-    "times the weight), or an optimizer"
+    "has a hook on its gradient, which no step calls, as gradients are of single rows; take it off (wandb.watch sets "
+    "one on each parameter), or let `forward` do what it does"
 )
 _POWER = (
     "has spectral norm, whose power iteration changes its vectors at every call in training; remove it "

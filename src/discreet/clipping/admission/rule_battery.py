@@ -15,7 +15,7 @@ from discreet.clipping.engines.engine import ENGINES
 from discreet.clipping.rules import Vectorised
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.units import Units
-from discreet.core.errors import CANNOT_TAKE, first_line
+from discreet.core.errors import CANNOT_TAKE, DiscreetError, first_line
 
 _TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 """The allowed distance between two sums, relative to batch x clip norm."""
@@ -82,9 +82,10 @@ def _sums(engine: str, model: nn.Module, inputs: Tensor, targets: Tensor, clip: 
     try:
         sums = ENGINES[engine].clipped_sum(model, _loss, inputs, targets, clip, units)
     except CANNOT_TAKE as error:
+        of_rule = engine != "reference" and not isinstance(error, DiscreetError)
+        how = "; a rule gives gradients of the shape (examples, *that of the parameter)" if of_rule else ""
         raise AssertionError(
-            f"the engine {engine!r} fails ({type(error).__name__}: {first_line(error)}); a rule gives gradients of the "
-            "shape (examples, *that of the parameter)"
+            f"the engine {engine!r} fails ({type(error).__name__}: {first_line(error)}){how}"
         ) from error
     return torch.cat([sums[name].double().flatten() for name in private_parameters(model)])
 

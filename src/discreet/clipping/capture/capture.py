@@ -264,8 +264,8 @@ def _check_node(node: Any, names: dict[int, tuple[Owner, str]]) -> None:
         owner, local = names[id(variable)]
         name = f"{owner.name}.{local}" if owner.name else local
         raise UnsupportedModel(
-            f"parameter {name!r} is used outside the module that holds it, or inside a compiled one; call a module "
-            f"(one may share it: layer.weight = other.weight), or {OTHER_ENGINE}"
+            f"parameter {name!r} is used outside the module that holds it, or inside a compiled one; call the "
+            f"module that holds it, or one that shares it (layer.weight = other.weight), or {OTHER_ENGINE}"
         )
 
 

@@ -26,6 +26,7 @@ def plug_in(table: str) -> None:
         try:
             point.load()
         except Exception as error:
+            _PLUGGED_IN.discard(table)  # whoever asks again is told again
             package = "a package" if point.dist is None else f"the package {point.dist.name}"
             raise InputError(
                 f"the plug-in {point.name!r} of {package} cannot be loaded ({type(error).__name__}: {error}); mend or "

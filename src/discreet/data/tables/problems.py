@@ -35,7 +35,7 @@ class Problems:
         rows: dict[str, list[int]] = {}
         for fault, row in self._found:
             rows.setdefault(fault, []).extend([] if row is None else [row])
-        said = [_places(found) + fault for fault, found in rows.items()]
+        said = [_places(found, self.full) + fault for fault, found in rows.items()]
         if len(self._found) == 1:
             raise InputError(f"{self.path}: {said[0]}")
         if said:
@@ -43,9 +43,9 @@ class Problems:
             raise InputError("\n  ".join([f"{self.path}: {first}{len(self._found)} problems", *said]))
 
 
-def _places(rows: Sequence[int]) -> str:
-    """Where the same fault is, before the fault."""
+def _places(rows: Sequence[int], full: bool) -> str:
+    """Where the same fault is, before the fault. `full`: there may be more of it."""
     if len(rows) < 2:
         return "".join(f"row {row}, " for row in rows)
-    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+    more = f" and {'at least ' if full else ''}{len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
     return f"rows {', '.join(map(str, rows[:_NAMED]))}{more}, "

@@ -32,7 +32,7 @@ def purpose(spec: ModelSpec) -> Purpose:
     schema = {} if spec.table is None else spec.table.get("schema")
     schema = schema if isinstance(schema, dict) else {}
     targets, columns = _parts(schema)
-    apart = {*targets, *(str(schema.get(field)) for field in _NAMES)}
+    apart = {*targets, *(schema[field] for field in _NAMES if schema.get(field) not in (None, "row"))}
     target = ", ".join(targets) or None
     title = "A neural network trained with differential privacy" if target is None else f"A private model of {target}"
     described = tuple(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +22,6 @@ from discreet.training.preflight.losses.loss_trials import named
 from discreet.training.public.evaluation import rows_at_once
 from discreet.training.public.public_copy import PublicCopy
 
-_log = logging.getLogger("discreet")
 _AT_ONCE = 512
 _ALONE = 8
 """The most rows that are tried alone; one that passes is enough."""
@@ -32,52 +30,29 @@ _OF_TYPES = re.compile(r"\b(dtype|type|Float|Double|Half|BFloat16|Long|Int|Short
 """Words of torch's errors about types."""
 
 
-def try_every_row(
-    model: nn.Module, criterion: Criterion, data: PrivateData, *, before_a_run: bool = False
-) -> int | None:
+def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> int | None:
     """Run model and criterion on every row, in evaluation mode and without gradients; raise what fails as `InputError`.
 
     Returns the number of classes that labels may name, where the criterion takes class indices. The messages name
-    rows and go to the holder of the data; nothing is charged or kept. `before_a_run`: warn of a loss that is no number.
+    rows and go to the holder of the data; nothing is charged or kept.
     """
     device = next(iter(private_parameters(model).values())).device
-    classes, lost = None, None
+    classes = None
     with torch.no_grad(), torch.random.fork_rng(), evaluation_mode(model):
         start, size = 0, _rows_at_once(model, data, device)
         while start < data.rows:
             rows = np.arange(start, min(start + size, data.rows))
             try:
-                classes, finite = _try_rows(model, criterion, data, rows, device)
+                classes = _try_rows(model, criterion, data, rows, device)
             except torch.OutOfMemoryError:  # a card may hold the chunks of a run, and not so many rows
                 if size <= 2:  # rows that fail alone may be among others
                     raise
                 size //= 2
                 continue
             start += size
-            lost = rows if lost is None and not finite else lost
         if min(size, data.rows) > 1:
             _try_alone(model, criterion, data, device)
-        if before_a_run and lost is not None:
-            _warn_of_lost(model, criterion, data, lost, device)
     return classes
-
-
-def _warn_of_lost(
-    model: nn.Module, criterion: Criterion, data: PrivateData, rows: np.ndarray, device: torch.device
-) -> None:
-    """Warn of the first of these rows whose loss alone is no number, if there is one."""
-    for row in rows:
-        try:
-            finite = _try_rows(model, criterion, data, np.array([row]), device)[1]
-        except InputError:
-            finite = False
-        if not finite:
-            _log.warning(
-                "the loss of row %d of the data is NaN or infinite, and a row without a finite gradient adds nothing "
-                "to a step; look for divisions by zero, logarithms and roots in the model and the loss",
-                row,
-            )
-            return
 
 
 def check_public(
@@ -140,8 +115,7 @@ def _rows_at_once(model: nn.Module, data: PrivateData, device: torch.device) -> 
 
 def _try_rows(
     model: nn.Module, criterion: Criterion, data: PrivateData, rows: np.ndarray, device: torch.device
-) -> tuple[int | None, bool]:
-    """The number of classes, as in `try_every_row`, and whether the loss is finite."""
+) -> int | None:
     where = f"rows {rows[0]} to {rows[-1]} of the data" if len(rows) > 1 else f"row {rows[0]} of the data"
     try:
         inputs, targets = data.fetch(rows, strict=True)
@@ -186,7 +160,7 @@ def _try_rows(
             f"{named(criterion)} returns an object of type {type(loss).__name__}; it must return a tensor, the loss "
             "alone (without .item(), and nothing beside it)"
         )
-    return classes, bool(loss.isfinite().all())
+    return classes
 
 
 def _as_seen(data: PrivateData, inputs: Tensor, rows: np.ndarray, where: str) -> Tensor:

@@ -61,7 +61,7 @@ def check_arguments(
             )
         if not isinstance(given, kind):
             several = (
-                name == "optimizer" and isinstance(given, list | tuple) and all(isinstance(one, kind) for one in given)
+                name == "optimizer" and isinstance(given, list | tuple) and any(isinstance(one, kind) for one in given)
             )
             how = "give discreet.methods.Several(FIRST, SECOND)" if several else _ORDER
             raise InputError(f"{name} cannot be {_described(given)}; {how}")

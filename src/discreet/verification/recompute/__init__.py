@@ -34,8 +34,8 @@ FINEST = 5
 """The number of times that the tolerance is halved before a claim that is still undecided is rejected."""
 
 _NEAR = 100
-"""Times the root of the tolerance: more than a grid for it adds to a tiny epsilon, where it is coarser than the losses:
-each of k steps then spreads by at most the width h of the grid, all by sqrt(k) h, which is below sqrt(6 tolerance)."""
+"""Times the root of the tolerance: a grid for it adds less than this to a tiny epsilon. Each of k steps is spread by at
+most the width h of the grid, all of them by sqrt(k) h < sqrt(6 tolerance); the rest is room."""
 
 LOWER_POINTS = 2**20
 """The lower bound uses a grid up to four times finer than the upper, but at most this many points."""

@@ -45,7 +45,7 @@ _NODES = frozenset({torch.Tensor.grad_fn.__get__, torch.Tensor.data.__set__})  #
 _UNCOUNTED = frozenset({torch.Tensor.data.__get__})  # type: ignore[attr-defined]
 """Access to a tensor of the same memory, of which torch does not count how often it is written to."""
 
-_OLD_CHECKPOINTS = "is checkpointed by a torch older than 2.12, whose checkpoints are not followed; take a later one"
+_UNKNOWN_CHECKPOINTS = "is checkpointed in a way that is not followed; torch 2.12 and 2.13 do it in one that is"
 
 
 class Taker(Protocol):
@@ -116,7 +116,7 @@ class Functions(TorchFunctionMode):
             one.program.uncounted = True
         if name in _HOOKING or func in _NODES:
             of_torch = sys._getframe(1).f_code.co_filename == checkpoint.__file__
-            one.fault(_OLD_CHECKPOINTS if of_torch else f"has a part in its own backward pass ({name})")
+            one.fault(_UNKNOWN_CHECKPOINTS if of_torch else f"has a part in its own backward pass ({name})")
         if name in _LEAVING:
             one.fault(f"gives the numbers of a tensor to Python code that is not seen ({name})")
         one.validating = name == "one_hot" and _classes(*args, **(kwargs or {})) > 0
