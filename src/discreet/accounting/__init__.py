@@ -1,4 +1,4 @@
-"""What releases cost: theories of composition, one file each, and the dispatch from an event to a guarantee.
+"""Privacy accounting: theories of composition, one file each, and the guarantee that one of them gives for an event.
 
 Names are loaded on first use, since files of this room import one another.
 """

@@ -97,7 +97,7 @@ class RunPlan(Frozen):
         return self
 
     def __eq__(self, other: object) -> bool:
-        """Whether all fields are equal. That somebody has chosen the noise is no field, and not written down."""
+        """Whether all fields are equal. Whether somebody has chosen the noise is not one of them, and is not saved."""
         return type(self) is type(other) and self.__dict__ == other.__dict__
 
     def facts(self) -> dict[str, str | None]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from discreet.queries.transformers import PrivatePCA, PrivateScaler
 
 _HOMES = dict.fromkeys(("PrivatePCA", "PrivateScaler"), ".transformers")
-"""What needs scikit-learn, loaded on first use."""
+"""Classes that need scikit-learn."""
 
 __all__ = [
     "Account",

@@ -168,7 +168,7 @@ def _fault(module: nn.Module) -> str | None:
 
 
 def is_compiled(module: nn.Module) -> bool:
-    """Whether torch has compiled the module (`torch.compile`), and it has parameters to train."""
+    """Whether the module is compiled (`torch.compile`) and has parameters to train."""
     return _compiled(module) != "" and any(parameter.requires_grad for parameter in module.parameters())
 
 

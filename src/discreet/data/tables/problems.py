@@ -44,7 +44,7 @@ class Problems:
 
 
 def _places(rows: Sequence[int], full: bool) -> str:
-    """Where the same fault is, before the fault. `full`: there may be more of it."""
+    """The numbers of rows that share a fault, as text before it. `full`: later rows, not read, may share it."""
     if len(rows) < 2:
         return "".join(f"row {row}, " for row in rows)
     more = f" and {'at least ' if full else ''}{len(rows) - _NAMED} more" if len(rows) > _NAMED else ""

@@ -37,7 +37,7 @@ def first_look(
 
 
 def is_source(name: str) -> bool:
-    """Whether `name` is that of a table or a folder of images, not of a recipe. `InputError` for a missing folder."""
+    """Whether `name` is a table or a folder of images, and not a recipe. `InputError` for a missing folder."""
     if name.endswith("/") and not Path(name).is_dir():
         raise InputError(f"there is no folder {name}; check the path")
     return is_table(name) or (name not in recipe_names() and Path(name).is_dir())

@@ -59,7 +59,7 @@ def final_metrics(facts: Mapping[str, Any]) -> dict[str, float]:
 
 
 def rate_changes(facts: Mapping[str, Any]) -> bool:
-    """Whether the sampling rate is not the same in all steps."""
+    """Whether the sampling rate changes from step to step."""
     plan = facts["plan"]
     if plan.get("kind") == "adaptive":
         return len(set(course(facts).batches)) > 1

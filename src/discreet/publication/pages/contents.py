@@ -75,7 +75,7 @@ def use_on_command_line(spec: ModelSpec) -> str | None:
 
 
 def _rows(spec: ModelSpec) -> str:
-    """What new rows may lie in: of images a folder."""
+    """A name for new rows in example commands: a folder for images, a file otherwise."""
     return "photos/" if any(text.startswith("image") for _, text in purpose(spec).columns) else "new.csv"
 
 
