@@ -1,6 +1,7 @@
 """`discreet train --processes`: one result, one error, one exit code."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -169,6 +170,8 @@ def test_a_run_keeps_the_lanes_that_it_began_with(tmp_path: Path) -> None:
 def test_processes_that_would_fill_the_memory_are_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "usable_cores", lambda: 3)
     monkeypatch.setattr(launch, "elastic_launch", lambda *_: lambda *_: None)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     with pytest.raises(InputError, match=r"13 processes on 3 cores would fill the memory.* 12 at most"):
         launch.launch(13, ["train", "digits"])
     assert launch.launch(12, ["train", "digits"]) == 0
+    assert logging.getLogger("discreet").isEnabledFor(logging.WARNING)  # it is silent for as long as they run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import sys
@@ -14,6 +13,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from discreet.core import checks
 from discreet.core.errors import InputError
+from discreet.core.silence import unlogged
 from discreet.randomness.blocks import usable_cores
 
 _FEW, _PER_CORE = 8, 4
@@ -31,7 +31,6 @@ def launch(processes: int, arguments: Sequence[str]) -> int:
             f"{most} at most, or several machines' with torchrun"
         )
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
-    logging.disable(logging.CRITICAL)  # the processes themselves say what went wrong
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -43,7 +42,8 @@ def launch(processes: int, arguments: Sequence[str]) -> int:
         monitor_interval=0.1,
     )
     try:
-        elastic_launch(config, sys.executable)("-m", "discreet", *arguments)
+        with unlogged():  # the processes themselves say what went wrong
+            elastic_launch(config, sys.executable)("-m", "discreet", *arguments)
     except ChildFailedError as error:
         _, first = error.get_first_failure()
         return first.exitcode if first.exitcode > 0 else 128 - first.exitcode

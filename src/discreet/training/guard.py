@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import random
 import warnings
 from collections.abc import Iterator, Mapping
@@ -191,17 +190,6 @@ def unheard() -> Iterator[None]:
     with warnings.catch_warnings(record=True):  # recorded, in case code inside resets the filters
         warnings.simplefilter("ignore")
         yield
-
-
-@contextmanager
-def unlogged() -> Iterator[None]:
-    """Inside, nothing is logged, by the library or by what a `build` loads with another."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 @contextmanager

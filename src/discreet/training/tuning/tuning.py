@@ -16,6 +16,7 @@ from discreet.certificate.earlier_runs import EarlierRun, together
 from discreet.clipping import Criterion
 from discreet.clipping.separation.copies import copied
 from discreet.core.errors import DiscreetError, InputError, Interrupted
+from discreet.core.silence import unlogged
 from discreet.ledger import Entry, Ledger
 from discreet.methods import Averaging
 from discreet.plan import Plan, Search
@@ -24,7 +25,7 @@ from discreet.queries.best_trial import uniform_index
 from discreet.queries.draws import check_drawable, draw_trials
 from discreet.randomness import Purpose, Stream, Substream, SystemStream, new_run_key
 from discreet.training.former import with_former
-from discreet.training.guard import generators_put_back, has_finite_weights, unheard, unlogged
+from discreet.training.guard import generators_put_back, has_finite_weights, unheard
 from discreet.training.preflight.data_check import check_public
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.public import warm_starts
