@@ -23,6 +23,7 @@ from discreet.clipping.digests import state_digests
 from discreet.core.errors import CANNOT_TAKE, UnsupportedModel
 from discreet.training.preflight.losses.loss_alone import check_alone, refuse_failing_alone, refuse_without_gradient
 from discreet.training.preflight.losses.loss_trials import TRIED, gradients, named
+from discreet.training.preflight.losses.unused_weights import warn_of_unused
 from discreet.training.preflight.random_rows import Examples
 
 _FACTORS = (1.0, 1e3, 1e6)
@@ -72,6 +73,7 @@ def check_loss(model: nn.Module, criterion: Criterion, examples: Examples) -> No
     with modes_kept(model), torch.random.fork_rng(), repeatable(), _put_back(criterion):
         training_mode(model)
         check_alone(model, criterion, examples)
+        warn_of_unused(model, criterion, examples)
     if not any(all(bool(part.isfinite().all()) for part in one) for one in first):
         _log.warning(
             "%s or its gradient is NaN or infinite on every random row; if it is so on private rows too, nothing is "
