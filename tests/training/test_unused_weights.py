@@ -1,4 +1,4 @@
-"""Trained weights that no loss reaches are warned of before a run, as they would get noise and nothing else."""
+"""Trained weights to which no gradient comes are warned of before a run, as they would get noise and nothing else."""
 
 from __future__ import annotations
 

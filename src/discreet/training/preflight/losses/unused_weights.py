@@ -1,4 +1,4 @@
-"""A warning of trained weights that no loss reaches: a run would add noise to them, and nothing else."""
+"""A warning of trained weights to which no gradient comes: a run would add noise to them, and nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger("discreet")
 
 
 def warn_of_unused(model: nn.Module, criterion: Criterion, examples: Examples) -> None:
-    """Warn of weights that autograd reaches from the loss of none of the examples, if it reaches others."""
+    """Warn of trained weights to which no gradient comes from the loss of any example, if one comes to others."""
     trained = private_parameters(model)
     unused = dict(trained)
     tried = 0
