@@ -19,9 +19,15 @@ TRIED = 3
 
 def gradients(model: nn.Module, criterion: Criterion, rows: Tensor, targets: Tensor) -> list[Tensor]:
     """The loss of an example, or of several as one batch, and its gradients."""
+    return of_weights(model, loss_of(model, criterion, rows, targets))
+
+
+def loss_of(model: nn.Module, criterion: Criterion, rows: Tensor, targets: Tensor) -> Tensor:
+    """The loss of an example, or the sum of those of several as one batch, with the same random numbers each time."""
     seed_torch(0)
     with torch.enable_grad():
-        return of_weights(model, criterion(model(rows.clone()), targets.clone()).sum())
+        total: Tensor = criterion(model(rows.clone()), targets.clone()).sum()
+    return total
 
 
 def of_row(model: nn.Module, criterion: Criterion, examples: Examples, i: int) -> list[Tensor]:

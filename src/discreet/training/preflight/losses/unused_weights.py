@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from discreet.clipping import Criterion, private_parameters
-from discreet.clipping.seeding import seed_torch
 from discreet.core.errors import CANNOT_TAKE
+from discreet.training.preflight.losses.loss_trials import loss_of
 from discreet.training.preflight.random_rows import Examples
 
 _NAMED = 3
@@ -24,10 +24,8 @@ def warn_of_unused(model: nn.Module, criterion: Criterion, examples: Examples) -
     unused = dict(trained)
     tried = 0
     for i in range(len(examples.inputs)):
-        seed_torch(0)
         try:
-            with torch.enable_grad():
-                loss = criterion(model(examples.inputs[i : i + 1].clone()), examples.targets[i : i + 1].clone()).sum()
+            loss = loss_of(model, criterion, examples.inputs[i : i + 1], examples.targets[i : i + 1])
             found = torch.autograd.grad(loss, list(unused.values()), allow_unused=True)
         except CANNOT_TAKE:
             continue
