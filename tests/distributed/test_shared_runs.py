@@ -18,7 +18,15 @@ from discreet.plan.clip_rules import CLIP_RULES
 from discreet.sampling import SAMPLERS
 
 SHARED = {"shard": "replicate", "lanes": LANES}
-SOME = ("vmap, exact noise", "exact, fast noise", "poisson, user", "cyclic, example", "adaptive clipping", "metrics")
+SOME = (
+    "vmap, exact noise",
+    "exact, fast noise",
+    "poisson, user",
+    "cyclic, example",
+    "adaptive clipping",
+    "metrics",
+    "an early end",
+)
 """Of every kind of case one, for the first tier."""
 
 Start = Callable[..., str]

@@ -11,6 +11,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from discreet.clipping.separation import KnownResults
 from discreet.core.release import Release
 from discreet.plan import Metric, Plan
 from discreet.randomness import NOISE_SAMPLERS
-from discreet.training import Training
+from discreet.training import StopTraining, Told, Training
 from discreet.training import step as step_module
 from discreet.training.preflight.engine_check import CHECKED, Preflight
 
@@ -99,12 +100,25 @@ def with_metrics(folder: Path, shared: dict[str, Any]) -> Training:
     return training(folder, shared, plan=plan, public_test=blobs(9, seed=1))
 
 
+def with_an_end(folder: Path, shared: dict[str, Any]) -> Training:
+    """A run that a callback ends early; of several processes the first has callbacks."""
+
+    def end(told: Told) -> None:
+        if told.step == 4:
+            raise StopTraining
+
+    made = training(folder, shared)
+    made.run = partial(made.run, callbacks=[end])  # type: ignore[method-assign]
+    return made
+
+
 CASES: dict[str, Case] = {
     **{f"{engine}, {noise} noise": with_engine(engine, noise) for engine in ENGINES for noise in NOISE_SAMPLERS},
     **{f"{name}, {unit}": with_sampling(name, unit) for name in SAMPLINGS for unit in ("example", "user")},
     **{f"{way} clipping": with_clipping(way) for way in WAYS},
     **{f"dropout, {engine}": with_dropout(engine) for engine in ("bookkeeping", "ghost", "vmap", "exact")},
     "metrics": with_metrics,
+    "an early end": with_an_end,
 }
 
 

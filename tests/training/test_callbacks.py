@@ -12,7 +12,17 @@ from problems import blobs, tiny_plan, tiny_training
 
 from discreet.core.errors import InputError
 from discreet.plan import Metric
-from discreet.training import CSVLogger, EarlyStopping, MLflowLogger, Opening, TensorBoardLogger, Told, WandbLogger
+from discreet.publication import publish
+from discreet.training import (
+    CSVLogger,
+    EarlyStopping,
+    MLflowLogger,
+    Opening,
+    StopTraining,
+    TensorBoardLogger,
+    Told,
+    WandbLogger,
+)
 
 EVERYTHING = "ignore"
 """Warnings of packages that are not ours."""
@@ -84,6 +94,30 @@ def test_one_that_breaks_ends_the_run_and_all_are_left(tmp_path: Path) -> None:
         training.run(callbacks=[first, second])
     assert first.heard[-1] == second.heard[-1] == "left"
     assert told_of(first)[-1].step == 4
+
+
+def test_one_may_end_the_run_with_a_result(tmp_path: Path) -> None:
+    def end(told: Told) -> None:
+        if told.step == 4:
+            raise StopTraining
+
+    listener = Listener()
+    training = tiny_training(tmp_path / "run", stream=None, public_test=blobs(9, seed=1))
+    trained = training.run(evaluate_every=3, callbacks=[end, listener])
+    assert told_of(listener)[-1].step == 4
+    assert [one.step for one in trained.evaluations] == [3, 4]
+    assert publish(trained, tmp_path / "published") == training.plan.guarantee()  # of all seven steps
+
+
+def test_a_run_that_one_has_ended_goes_on_when_it_is_resumed(tmp_path: Path) -> None:
+    def end(told: Told) -> None:
+        raise StopTraining
+
+    tiny_training(tmp_path).run(callbacks=[end])
+    listener = Listener()
+    training = tiny_training(tmp_path, resume=True)
+    training.run(callbacks=[listener])
+    assert told_of(listener)[-1].step == training.plan.charges
 
 
 def test_the_best_model_that_is_kept_is_told_at_the_end(tmp_path: Path) -> None:

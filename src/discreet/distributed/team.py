@@ -267,10 +267,11 @@ class Team:
             raise PrivacyViolation(f"the clipped sum of a chunk is not a number that fits its grid; {nothing}")
         self._told = False
 
-    def asked_to_stop(self, signal: int | None) -> int | None:
-        """The first signal that a process got, in all of them, so that all stop after the same step."""
-        found = [one for one in self.ranks.all_facts("a look at signals", signal) if one is not None]
-        return found[0] if found else None
+    def asked_to_stop(self, signal: int | None, enough: bool) -> tuple[int | None, bool]:
+        """The first signal that a process got, and whether a callback of one ends the run, in all of them, so that all
+        stop after the same step."""
+        told = self.ranks.all_facts("a look at signals", [signal, enough])
+        return next((one[0] for one in told if one[0] is not None), None), any(one[1] for one in told)
 
 
 def digest_of(parameters: Mapping[str, Tensor]) -> str:

@@ -2,7 +2,7 @@
 
 from discreet.data.private.overlap import refuse_own_rows
 from discreet.training.batch import Batch
-from discreet.training.callbacks.base import Callback, Opening, Told
+from discreet.training.callbacks.base import Callback, Opening, StopTraining, Told
 from discreet.training.callbacks.csv_logger import CSVLogger
 from discreet.training.callbacks.mlflow_logger import MLflowLogger
 from discreet.training.callbacks.tensorboard_logger import TensorBoardLogger
@@ -35,6 +35,7 @@ __all__ = [
     "RunOptions",
     "Session",
     "Setup",
+    "StopTraining",
     "TensorBoardLogger",
     "Told",
     "Trained",

@@ -213,8 +213,8 @@ class Training:
         `evaluate_every`: the training steps between evaluations on the public data; by default about twenty evaluations
         in all. `progress`: show a bar; by default if standard error is a terminal. `early`: stop early, or keep the
         best model, by public or bought metrics; the last evaluation is then that of the kept model. `callbacks`:
-        receive public and released values after every step (`training.callbacks`); a function will do. Ctrl-C and
-        SIGTERM stop the run between two steps, with a checkpoint, as `Interrupted`.
+        receive public and released values after every step (`training.callbacks`), and may end the run by
+        `StopTraining`; a function will do. Ctrl-C and SIGTERM stop it with a checkpoint, as `Interrupted`.
         """
         epsilon, every = self.plan.guarantee().epsilon, every_so_often(self.plan.steps, evaluate_every)
         self.watch.check(early, {metric.name for metric in self.plan.metrics})
@@ -228,8 +228,7 @@ class Training:
 
             def after_step() -> None:
                 advance(session.position, self.evaluations[-1] if self.evaluations else None, self.clipping.shown())
-                tell(session.position)
-                signal = self.team.asked_to_stop(stop())
+                signal, self.watch.ended = self.team.asked_to_stop(stop(), tell(session.position))
                 if session.between_blocks or signal is not None:
                     self.save(session)
                 if signal is not None and not session.finished:

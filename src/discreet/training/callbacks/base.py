@@ -34,6 +34,14 @@ class Opening:
         return found | {"epsilon": self.guarantee.epsilon, "method": self.guarantee.method}
 
 
+class StopTraining(Exception):
+    """Raised by a callback that is told of a step: the run ends there, and its result is that of the steps so far.
+
+    As with early stopping, the claim is that of the whole plan. What a callback looks at is public or was released; it
+    should not look at a clock, as the duration of a step depends on the size of its private batch.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """The facts after a step: charged steps, all steps, and new metrics, public or bought."""
@@ -47,7 +55,8 @@ class Callback(Protocol):
     """Follows one run: entered when the run begins, told after each step, and exited when the run ends, even by an
     error.
 
-    An exception of a callback ends the run between two steps; charged steps stay charged.
+    `StopTraining` from `tell` ends the run with a result. Any other exception of a callback ends it between two steps,
+    with an error; charged steps stay charged.
     """
 
     def __enter__(self) -> Self: ...
@@ -105,8 +114,9 @@ def as_callbacks(given: Callbacks) -> list[Callback]:
 @contextmanager
 def telling(
     callbacks: Sequence[Callback], plan: Plan | AdaptivePlan, watch: Watch, model: nn.Module
-) -> Iterator[Callable[[int], None]]:
-    """Yields a function to call with the number of charged steps, after each step and at the end.
+) -> Iterator[Callable[[int], bool]]:
+    """Yields a function to call with the number of charged steps, after each step and at the end. It returns whether a
+    callback asks to end the run; the others are told nevertheless.
 
     Metrics that `watch` holds at entry were told in an earlier attempt. Gradients that a callback leaves in `model`, as
     it does when it teaches another model by this one, are dropped.
@@ -120,7 +130,7 @@ def telling(
                 callback.begin(opening)
         evaluations, private_metrics, last = len(watch.evaluations), len(watch.bought), 0
 
-        def tell(step: int) -> None:
+        def tell(step: int) -> bool:
             nonlocal evaluations, private_metrics, last
             metrics: dict[str, float] = {}
             for evaluation in watch.evaluations[evaluations:]:
@@ -128,12 +138,17 @@ def telling(
             for one in watch.bought[private_metrics:]:
                 metrics |= {f"bought/{one.metric}": one.value, f"bought/{one.metric}_deviation": one.deviation}
             if step == last and not metrics:
-                return
+                return False
             evaluations, private_metrics, last = len(watch.evaluations), len(watch.bought), step
+            enough = False
             for callback in callbacks:
-                callback.tell(Told(step, plan.charges, metrics))
+                try:
+                    callback.tell(Told(step, plan.charges, metrics))
+                except StopTraining:
+                    enough = True
             if callbacks:
                 model.zero_grad(set_to_none=True)
+            return enough
 
         yield tell
 

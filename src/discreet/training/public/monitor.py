@@ -50,6 +50,8 @@ class Watch:
         self.bought: list[Bought] = []
         self.best: dict[str, Any] | None = None
         self.early: EarlyStopping | None = None
+        self.ended = False
+        """Whether a callback has ended the run."""
         self._last_step = 0
 
     @property
@@ -102,8 +104,8 @@ class Watch:
             raise InputError(f"early stopping looks at {early.metric!r}; known here: {', '.join(known)}")
 
     def follow(self, early: EarlyStopping | None) -> None:
-        """Set the early-stopping rule of the run."""
-        self.early = early
+        """Set the early-stopping rule of the run, which begins or goes on."""
+        self.early, self.ended = early, False
 
     def note(self, bought: Bought) -> None:
         """Keep a metric that was bought, and the model if it is the best by it."""
@@ -151,8 +153,8 @@ class Watch:
 
     @property
     def enough(self) -> bool:
-        """Whether the early-stopping rule says to stop."""
-        return self.early is not None and self.early.should_stop(self._seen)
+        """Whether a callback or the early-stopping rule says to stop."""
+        return self.ended or (self.early is not None and self.early.should_stop(self._seen))
 
     def settle(self, position: int) -> None:
         """Evaluate the final model, and restore the best one if the rule keeps it; its metrics are then the last."""
