@@ -18,6 +18,9 @@ def subject_from(factory: object, what: str) -> Subject:
     """
     assert callable(factory)
     taken = inspect.signature(factory).parameters
+    for name, one in taken.items():
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            raise InputError(f"{what} is called without arguments first; give {name!r} a default, such as {name}=None")
     made = factory()
     if not isinstance(made, Training):
         raise InputError(f"{what} returns {type(made).__name__}; it must return a discreet.Training that was not run")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType
 
 from discreet.audit.builds.factory import subject_from
 from discreet.audit.builds.made_up import Maker
@@ -16,6 +14,7 @@ from discreet.audit.builds.subject import Subject, stand_in
 from discreet.clipping import Criterion
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
+from discreet.jobs.audits.own_file import own_function
 from discreet.jobs.random_example import Example, example_of
 from discreet.jobs.source import Work
 from discreet.jobs.tables.table_facts import TableFacts
@@ -76,19 +75,8 @@ def subject_of_module(name: str) -> Subject:
     are protected, `units`), so that its own code for data is audited too.
     """
     file, _, function = name.partition(":")
-    found = getattr(_loaded(Path(file)), function or _MAKES, None)
-    if not callable(found):
-        raise InputError(f"{file} has no function {function or _MAKES}() that returns a discreet.Training")
-    return subject_from(found, f"{function or _MAKES}() of {file}")
-
-
-def _loaded(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path) if path.is_file() else None
-    if spec is None or spec.loader is None:
-        raise InputError(f"there is no file {path}; check the path")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    name = function or _MAKES
+    return subject_from(own_function(Path(file), name), f"{name}() of {file}")
 
 
 def _example(recipe: Recipe, data: Path | None) -> tuple[Example, Criterion]:
