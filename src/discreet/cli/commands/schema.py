@@ -17,7 +17,9 @@ from discreet.core.errors import InputError
 def schema(
     table: Annotated[
         Path,
-        typer.Argument(help="The table: .csv (also .gz, .zip), .parquet, .xlsx, .sav, .dta; or a folder of images."),
+        typer.Argument(
+            help="The table: .csv (also .gz, .zip), .parquet, .jsonl, .xlsx, .sav, .dta; or a folder of images."
+        ),
     ],
     target: Annotated[str | None, typer.Option("--target", help="The column to predict.")] = None,
     unit: Annotated[

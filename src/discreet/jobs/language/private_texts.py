@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,8 +11,9 @@ from typing import Any
 
 from discreet.core.disk import refuse_special
 from discreet.core.errors import InputError, first_line, plain
+from discreet.data.tables.files.json_lines import SUFFIXES, json_rows
 
-_KINDS = {".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+_KINDS = {**dict.fromkeys(SUFFIXES, "json"), ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 
 _LONGEST = 2**24
 """The most characters of a cell of a CSV file."""
@@ -75,17 +75,7 @@ def _is_chat(value: Any) -> bool:
 
 
 def _of_json(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                raise InputError(f"line {number + 1} of {path.name} is not JSON") from None
-            if not isinstance(row, dict):
-                raise InputError(f"line {number + 1} of {path.name} is no object with fields")
-            yield row
+    return json_rows(path)
 
 
 def _of_csv(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -54,7 +54,7 @@ def check_name(name: str) -> None:
     """Refuse what is no recipe, of a name that is no source of rows."""
     if name not in recipe_names() and not name.endswith(_RECIPE):
         raise InputError(
-            f"{name} is no recipe, no table (.csv, .parquet) and no folder of images that is there; check the "
+            f"{name} is no recipe, no table (.csv, .parquet, .jsonl) and no folder of images that is there; check the "
             f"path, or name a .yaml file or one of {', '.join(recipe_names())}"
         )
 

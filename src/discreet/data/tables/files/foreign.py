@@ -1,4 +1,4 @@
-"""Files of spreadsheets and statistics programs, read by pandas where it is installed."""
+"""Files of spreadsheets and statistics programs, read by pandas where it is installed, and of JSON lines."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from discreet.core.errors import InputError
+from discreet.data.tables.files.cells import cell_text
+from discreet.data.tables.files.json_lines import SUFFIXES, json_rows
 
 _READERS: dict[str, tuple[str, str]] = {
     ".xlsx": ("read_excel", "openpyxl"),
@@ -20,14 +22,20 @@ _READERS: dict[str, tuple[str, str]] = {
 }
 """For each file suffix: the function of pandas, and the further package that it needs."""
 
-FOREIGN = tuple(_READERS)
+FOREIGN = (*_READERS, *SUFFIXES)
 
 
-def foreign_table(path: Path) -> pa.Table:
-    """The table in a file, of a spreadsheet its first sheet. `InputError` says what to install."""
-    reader, needed = _READERS[path.suffix.lower()]
+def foreign_table(path: Path, decimal: str) -> pa.Table:
+    """The table in a file, of a spreadsheet its first sheet. `InputError` says what to install.
+
+    Cells of a column with several types are texts with this `decimal` mark, each read by itself (`cell_text`): a cell
+    must not decide how those of other people are read.
+    """
     if not path.exists():
         raise InputError(f"there is no table {path}; check the path")
+    if path.suffix.lower() in SUFFIXES:
+        return _of_json(path, decimal)
+    reader, needed = _READERS[path.suffix.lower()]
     try:
         import pandas  # type: ignore[import-untyped]
     except ImportError:
@@ -41,9 +49,24 @@ def foreign_table(path: Path) -> pa.Table:
         raise InputError(f"cannot read {path}: {' '.join(str(error).split())[:200]}") from None
     frame.columns = [str(name) for name in frame.columns]
     for name in frame.columns:
-        if frame[name].dtype == object:
-            frame[name] = frame[name].map(str, na_action="ignore")
+        # With a comma, numbers are texts in any case: another column would have them if one cell of it is a text.
+        if frame[name].dtype == object or (frame[name].dtype.kind == "f" and decimal != "."):
+            frame[name] = frame[name].map(lambda value: cell_text(value, decimal)).astype("string")
     return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+
+
+def _of_json(path: Path, decimal: str) -> pa.Table:
+    """Every field as texts; a row that lacks one has an empty cell."""
+    rows = list(json_rows(path))
+    names = dict.fromkeys(name for row in rows for name in row)
+    if not names:
+        raise InputError(f"{path} is empty; give a table with at least one row")
+    try:
+        return pa.table(
+            {name: pa.array([cell_text(row.get(name), decimal) for row in rows], pa.string()) for name in names}
+        )
+    except UnicodeEncodeError:
+        raise InputError(f"{path} has half of a surrogate pair in a text, which is no character; remove it") from None
 
 
 def _lacking(path: Path, needed: str) -> str:

@@ -43,7 +43,7 @@ def is_table(name: str) -> bool:
 
 
 def is_text(path: Path) -> bool:
-    """Whether a table is read as CSV: any but a Parquet file, a spreadsheet or one of a statistics program, by name."""
+    """Whether a table is read as CSV, by its name: one of no other kind."""
     return not path.name.lower().endswith((*_PARQUET, *FOREIGN))
 
 
@@ -62,7 +62,7 @@ def blocks(
         elif path.name.lower().endswith(_PARQUET):
             yield from _of_parquet(path, schema, wanted)
         else:
-            table = foreign_table(path)
+            table = foreign_table(path, schema.csv.decimal)
             _check_names(path, schema, table.column_names, wanted)
             yield from table.select(list(wanted)).combine_chunks().to_batches(max_chunksize=_ROWS)
     if problems is None:
@@ -74,7 +74,7 @@ def first_rows(path: Path, csv: CsvFormat) -> pa.Table:
     with said_plainly(path, csv):
         if not is_text(path):
             packed = path.name.lower().endswith(_PARQUET)
-            found = pa_parquet.read_schema(path).empty_table() if packed else foreign_table(path)
+            found = pa_parquet.read_schema(path).empty_table() if packed else foreign_table(path, csv.decimal)
             _check_width(path, found.column_names)
             return found
         first = next(text_rows(path, csv), None)

@@ -1,0 +1,28 @@
+"""Cells of any type as texts. How a cell is written depends on nothing but the cell."""
+
+from __future__ import annotations
+
+import json
+from numbers import Integral, Real
+from typing import Any
+
+_EXACT = 2.0**53
+"""Whole numbers below this are exact as floating-point numbers."""
+
+
+def cell_text(value: Any, decimal: str) -> str | None:
+    """The text of a cell as a CSV file with this decimal mark has it; None for an empty cell, which is nothing or NaN.
+
+    A list or an object, as JSON has them, is its JSON text.
+    """
+    if value is None or value != value:  # NaN, and the missing dates of pandas
+        return None
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    if str(value) in ("True", "False") and not isinstance(value, str):
+        return str(value).lower()
+    if isinstance(value, Real) and not isinstance(value, Integral):
+        number = float(value)
+        whole = number.is_integer() and abs(number) < _EXACT
+        return str(int(number)) if whole else repr(number).replace(".", decimal)
+    return str(value)

@@ -1,0 +1,110 @@
+"""Tables whose cells have types of their own: JSON lines and spreadsheets. No cell decides how others are read."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from discreet.core.errors import InputError
+from discreet.data.tables import Encoder, Schema, public_table
+from discreet.data.tables.drafting.draft import draft
+from discreet.data.tables.files.cells import cell_text
+from discreet.plan.pydantic_base import validate
+
+COLUMNS = {
+    "income": {"type": "number", "low": 0, "high": 10, "missing": "flag"},
+    "level": {"type": "category", "categories": ["1", "2.5", "true", "A"], "unseen": "other", "missing": "flag"},
+    "member": {"type": "category", "categories": ["true", "false"], "missing": "flag"},
+    "sick": {"type": "boolean"},
+}
+ROWS: list[dict[str, Any]] = [
+    {"income": 1.5, "level": 2.5, "member": True, "sick": True},
+    {"income": 2, "level": 1, "member": False, "sick": False},
+    {"income": 7.0, "level": True, "member": True, "sick": "no"},
+]
+ODD: list[dict[str, Any]] = [
+    {"income": "3", "level": "A", "member": None, "sick": "yes"},
+    {"income": None, "level": None, "sick": 1},
+    {"sick": True, "level": "true"},
+    {"level": ["A"], "sick": 0.0},
+]
+
+
+def encoder(**csv: str) -> Encoder:
+    columns = COLUMNS
+    if csv.get("decimal") == ",":
+        columns = columns | {"level": COLUMNS["level"] | {"categories": ["1", "2,5", "true", "A"]}}
+    facts = {"columns": columns, "target": "sick", "unit": "row", "csv": csv}
+    return Encoder(validate(Schema, facts, "schema"))
+
+
+def json_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
+    return path
+
+
+def spreadsheet(path: Path, rows: list[dict[str, Any]], patch: pytest.MonkeyPatch) -> Path:
+    """A file that pandas reads as these rows: it makes one type of a column's cells if there is one."""
+    pandas = pytest.importorskip("pandas")
+    patch.setattr(pandas, "read_excel", lambda _: pandas.DataFrame(rows))
+    path.write_bytes(b"PK")
+    return path
+
+
+@pytest.mark.parametrize("csv", [{}, {"decimal": ",", "thousands": "."}])
+@pytest.mark.parametrize("kind", ["json lines", "spreadsheet"])
+def test_no_row_decides_how_another_is_read(
+    tmp_path: Path, csv: dict[str, str], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(rows: list[dict[str, Any]]) -> tuple[torch.Tensor, torch.Tensor]:
+        with monkeypatch.context() as patch:
+            path = tmp_path / ("t.jsonl" if kind == "json lines" else "t.xlsx")
+            json_lines(path, rows) if kind == "json lines" else spreadsheet(path, rows, patch)
+            found = public_table(path, encoder(**csv))
+        return found.inputs, found.targets
+
+    whole, odd = list(range(len(ROWS))), list(range(len(ROWS), len(ROWS + ODD)))
+    inputs, targets = read(ROWS + ODD)
+    for chosen in (whole, odd, odd + whole, *([*whole, one] for one in odd), *([0, one] for one in whole)):
+        some, some_targets = read([(ROWS + ODD)[one] for one in chosen])
+        torch.testing.assert_close(some, inputs[chosen], rtol=0, atol=0)
+        assert some_targets.tolist() == targets[chosen].tolist()
+    torch.testing.assert_close(inputs[:4, 0] * 10, torch.tensor([1.5, 2.0, 7.0, 3.0]))
+    assert targets.tolist() == [1, 0, 0, 1, 1, 1, 0]
+
+
+def test_json_lines_have_a_draft(tmp_path: Path) -> None:
+    rows = [{"age": 20, "ward": "A", "ill": True, "since": "2024-01-31"}, {"age": 30, "ward": "B", "ill": False}]
+    found = yaml.safe_load(draft(json_lines(tmp_path / "t.jsonl", rows)))
+    kinds = {name: facts["type"] for name, facts in found["columns"].items()}
+    assert kinds == {"age": "number", "ward": "category", "ill": "boolean", "since": "date"}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('{"a": 1}\n{"a"', "line 2 of t.jsonl is not JSON"),
+        ("[1]\n", "line 1 of t.jsonl is no object with fields"),
+        ("\n\n", "is empty; give a table with at least one row"),
+        ('{"a": "\\ud800"}\n', "half of a surrogate pair"),
+        (b'{"a": "\xff"}\n', "is not in UTF-8; save it so"),
+    ],
+)
+def test_what_is_no_table_is_said(tmp_path: Path, text: str | bytes, fault: str) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(InputError, match=fault) as caught:
+        draft(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_how_cells_are_written() -> None:
+    cells = [True, 1, 1.0, 1e300, 0.5, float("nan"), None, "", {"a": ["é"]}, datetime.date(2024, 1, 31), 10**30]
+    expected = ["true", "1", "1", "1e+300", "0,5", None, None, "", '{"a": ["é"]}', "2024-01-31", "1" + "0" * 30]
+    assert [cell_text(one, ",") for one in cells] == expected
