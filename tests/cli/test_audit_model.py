@@ -138,6 +138,68 @@ def test_mistakes_are_one_line(
     assert len(line.strip().splitlines()) == 1
 
 
+ROWS = np.random.default_rng(1).random((4, 30), np.float32)
+
+WRONG_ROWS: dict[str, tuple[Any, Any, str]] = {
+    "classes from 1": (ROWS, [1, 2, 1, 2], "y of row 2 is no class of the model; its 2 classes are 0 to 1"),
+    "no class": (ROWS, [0, -1, 0, 1], "y of row 2 is no class of the model"),
+    "parts of a class": (ROWS, [0, 1, 0.5, 1], "y of row 3 is no class of the model"),
+    "one-hot": (ROWS, np.eye(4)[:, :2], "y has shape (4, 2); give one class for each row, such as y.argmax(1)"),
+    "no rows": (ROWS[:0], [0][:0], "--members has 0 row(s); give two at least"),
+    "too few targets": (ROWS, [0, 1], "x has shape (4, 30) and y has shape (2,); give a target for each row"),
+    "words": (ROWS, ["a", "b", "a", "b"], "give numbers, such as 0 for the first class"),
+    "another width": (ROWS[:, :7], [0, 1, 0, 1], "this model takes rows of shape (30,)"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_ROWS)
+def test_rows_that_the_model_cannot_answer_are_said(
+    name: str, published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, y, said = WRONG_ROWS[name]
+    np.savez(published / "wrong.npz", x=x, y=np.asarray(y))
+    assert said in told(capsys, published, code=2, members="wrong.npz")
+
+
+def test_others_that_are_members_are_counted(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An attack on the same rows twice finds nothing, whatever the model gives away."""
+    same = told(capsys, published, members="others.npz")
+    assert "200 of 200 others equal a member, target included" in same
+    apart = told(capsys, published)
+    assert "equal a member" not in apart
+    assert json.loads(told(capsys, published, "--json"))["others_like_a_member"] == 0
+
+
+def test_the_mean_loss_shows_whether_rows_are_like_those_of_training(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    members = np.load(published / "members.npz")
+    np.savez(published / "scaled.npz", x=members["x"] * 255, y=members["y"])
+    as_trained = json.loads(told(capsys, published, "--json"))["mean_loss"]
+    scaled = json.loads(told(capsys, published, "--json", code=1, members="scaled.npz"))["mean_loss"]
+    assert as_trained["members"] < 2 < scaled["members"]
+    assert scaled["others"] == as_trained["others"]
+
+
+def test_models_that_have_no_name_are_refused_by_name(
+    published: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    import torch
+
+    from discreet import Plan, Training, publish
+    from discreet.training import RunOptions
+
+    plan = Plan.poisson(population=40, batch=8, steps=2, clip_norm=1.0, delta=1e-3, noise_multiplier=1.0)
+    model, rows = torch.nn.Linear(4, 2), (torch.randn(40, 4), torch.randint(2, (40,)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    run_options = RunOptions(tmp_path / "run")
+    trained = Training(plan, model, torch.nn.CrossEntropyLoss(), optimizer, rows, run=run_options).run(progress=False)
+    publish(trained, tmp_path / "own")
+    files = ["--members", str(published / "members.npz"), "--others", str(published / "others.npz")]
+    assert run(["audit", "model", str(tmp_path / "own"), *files]) == 2
+    assert "an audit builds a model by its name" in capsys.readouterr().err
+
+
 def test_without_the_run_its_recipe_must_be_named(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = published / "m.run" / "job.json"
     facts = kept.read_bytes()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from discreet.audit.membership.attack_rates import Attack, AttackRate, measured
 from discreet.audit.membership.row_signals import LEAST_SHADOWS, halves, lira_scores, loss_scores, rmia_scores
@@ -20,11 +20,12 @@ from discreet.audit.one_run.one_run_game import steps_alone
 from discreet.audit.row_losses import losses_of
 from discreet.certificate.canonical import strict_json
 from discreet.certificate.files import CERTIFICATE, read
+from discreet.certificate.model_spec import ModelSpec
 from discreet.clipping import Criterion
 from discreet.core.disk import real
 from discreet.core.errors import InputError, VerificationFailed
-from discreet.data.packed import NOT_ARRAYS, read_arrays
-from discreet.data.tables import Encoder, public_table
+from discreet.data.tables import Encoder
+from discreet.jobs.audits.audited_rows import audited_rows, shared
 from discreet.jobs.tables.table_loss import loss_of
 from discreet.plan import AdaptivePlan, Plan
 from discreet.plan.pydantic_base import validate
@@ -43,7 +44,8 @@ class ModelAudit:
     """The measurements of a published model. All of it is about private rows, and stays with their holder.
 
     `rates`: every attack at every false-positive rate. `most`: the true-positive rates that the claim allows at given
-    false-positive rates. `shadows`: how many shadow models there were.
+    false-positive rates. `shadows`: how many shadow models there were. `shared`: how many others equal a member.
+    `losses`: the mean loss of the model, of members and of others.
     """
 
     attacks: tuple[Attack, ...]
@@ -52,6 +54,8 @@ class ModelAudit:
     epsilon: float
     delta: float
     shadows: int
+    shared: int
+    losses: tuple[float, float]
 
     @property
     def beyond(self) -> bool:
@@ -78,12 +82,10 @@ def audit_model(
     accepted = verify(folder)
     if not accepted.accepted:
         raise VerificationFailed(f"{folder}: {accepted.summary}")
+    _built_by_name(folder)
     facts, predictor = strict_json(read(folder / CERTIFICATE), CERTIFICATE), load(folder)
     criterion = _criterion(predictor)
-    rows = [_rows(predictor, path, option) for path, option in ((members, "--members"), (others, "--others"))]
-    for (_, targets), option in zip(rows, ("--members", "--others"), strict=True):
-        if len(targets) < 2:
-            raise InputError(f"{option} has {len(targets)} row(s); give two at least")
+    rows = audited_rows(predictor, members, "--members"), audited_rows(predictor, others, "--others")
     trainer = _trainer(folder, recipe, predictor) if shadows else None  # before anything takes long
     inputs, targets = (torch.cat([part[side] for part in rows]) for side in (0, 1))
     count = len(rows[0][1])
@@ -97,7 +99,27 @@ def audit_model(
     attacks = tuple(Attack(name, one[:count], one[count:]) for name, one in scores.items())
     claim = facts["claim"]
     most = _most(claim, facts["plan"])
-    return ModelAudit(attacks, tuple(measured(attacks, most)), most, claim["epsilon"], claim["delta"], shadows)
+    return ModelAudit(
+        attacks,
+        tuple(measured(attacks, most)),
+        most,
+        claim["epsilon"],
+        claim["delta"],
+        shadows,
+        shared(*rows),
+        (float(found[:count].mean()), float(found[count:].mean())),
+    )
+
+
+def _built_by_name(folder: Path) -> None:
+    spec = ModelSpec.from_json(read(folder / "model.json"))
+    if spec.language is not None:
+        raise InputError("an audit takes no language model; canaries measure one: discreet train --canaries")
+    if spec.model is None:
+        raise InputError(
+            f"an audit builds a model by its name, and this is a module of its maker's own ({str(spec.module)[:80]}); "
+            "it takes models of recipes, tables, images and texts"
+        )
 
 
 def _most(claim: Mapping[str, Any], plan: Mapping[str, Any]) -> Callable[[float], float]:
@@ -113,28 +135,6 @@ def _criterion(predictor: Predictor) -> Criterion:
         return nn.CrossEntropyLoss()
     labels = spec.table is not None and Encoder.from_json(spec.table).task == "labels"
     return nn.BCEWithLogitsLoss() if labels else nn.MSELoss()
-
-
-def _rows(predictor: Predictor, path: Path, option: str) -> tuple[Tensor, Tensor]:
-    """Rows as the model takes them, and their targets."""
-    if predictor.spec.table is not None:
-        if not path.exists():
-            raise InputError(f"{option}: there is no file or folder {path}; check the path")
-        table = public_table(path, Encoder.from_json(predictor.spec.table))  # read as a whole; it stays in memory
-        return predictor.prepared(table.inputs), table.targets
-    try:
-        arrays = read_arrays(path, ["x", "y"])
-    except OSError as error:
-        raise InputError(f"cannot read {option} {path}: {error.strerror or error}") from None
-    except InputError:
-        raise
-    except NOT_ARRAYS:
-        arrays = {}
-    if set(arrays) != {"x", "y"} or len(arrays["x"]) != len(arrays["y"]) or arrays["y"].dtype.kind not in "fiub":
-        raise InputError(f"{option} {path}: give a .npz file with the arrays x (rows) and y (their targets)")
-    classes = predictor.spec.outputs == "classes"
-    targets = torch.from_numpy(arrays["y"].astype(np.int64 if classes else np.float32))
-    return predictor.prepared(arrays["x"]), targets if classes or targets.dim() > 1 else targets[:, None]
 
 
 def _trainer(folder: Path, name: str | None, predictor: Predictor) -> Trainer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -87,6 +88,11 @@ def _fields(found: ModelAudit) -> dict[str, object]:
         "delta": found.delta,
         "shadows": found.shadows,
         "beyond": found.beyond,
+        "others_like_a_member": found.shared,
+        "mean_loss": {
+            name: one if math.isfinite(one) else None
+            for name, one in zip(("members", "others"), found.losses, strict=True)
+        },
         "accuracy": {one.name: one.accuracy() for one in found.attacks},
         "rates": [asdict(one) | {"found": one.found} for one in found.rates],
     }
@@ -109,6 +115,12 @@ def _lines(found: ModelAudit) -> list[str]:
     lines.append("in brackets: 95 % intervals, and what is allowed at the upper end of that of false positives")
     best = ", ".join(f"{one.name} {one.accuracy():.1%}" for one in found.attacks)
     lines.append(f"accuracy at even odds, at the best threshold on these rows: {best}")
+    lines.append("mean loss of the model: {:.4g} of members, {:.4g} of others".format(*found.losses))
+    if found.shared:
+        lines.append(
+            f"{found.shared:,} of {len(first.others):,} others equal a member, target included: no attack can tell "
+            "those apart; leave out rows that the model was trained on"
+        )
     if found.beyond:
         lines.append(
             "an attack finds more than the certificate allows: others are not like members, or training did not do "
