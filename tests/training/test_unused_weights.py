@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from problems import CLASSES, tiny_training
+from searches import tuning
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+
+from discreet import Setup
 
 FEATURES = 4
 WARNED = "no gradient comes to {} from any of 12 random rows"
@@ -71,3 +75,25 @@ def test_frozen_ones_are_not_and_one_row_that_uses_a_layer_is_enough(
     with caplog.at_level(logging.WARNING, "discreet"):
         tiny_training(tmp_path, model=model, criterion=F.cross_entropy, engine="reference")
     assert "no gradient comes" not in caplog.text
+
+
+def test_a_search_warns_once_of_what_is_so_in_several_candidates(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ways = {0.001: either, 1.0: without_a_graph}
+
+    def made(settings: Mapping[str, Any]) -> Setup:
+        model = Routed(ways[settings["optimizer.lr"]])
+        return Setup(model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1))
+
+    with caplog.at_level(logging.WARNING, "discreet"):
+        search = tuning(tmp_path, made, engine="reference")
+    candidates = search.plan.search.candidates  # type: ignore[union-attr]
+    assert sorted({one["optimizer.lr"] for one in candidates}) == sorted(ways)
+    assert len(candidates) > len(ways)
+    warned = [line for line in caplog.messages if line.startswith("no gradient comes")]
+    named = ("idle.weight, idle.bias", "second.weight, second.bias, idle.weight and 1 more")
+    assert [line.split(" from any")[0] for line in sorted(warned)] == [f"no gradient comes to {one}" for one in named]
+    logging.getLogger("discreet").warning("again")
+    logging.getLogger("discreet").warning("again")
+    assert caplog.messages[-2:] == ["again"] * 2

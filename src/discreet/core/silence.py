@@ -1,4 +1,4 @@
-"""Silence: nothing is logged for a while."""
+"""Silence: for a while nothing is logged, or nothing twice."""
 
 from __future__ import annotations
 
@@ -16,3 +16,22 @@ def unlogged() -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
+
+
+@contextmanager
+def unrepeated() -> Iterator[None]:
+    """Inside, this library logs no line twice."""
+    heard: set[str] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        line = record.getMessage()
+        new = line not in heard
+        heard.add(line)
+        return new
+
+    logger = logging.getLogger("discreet")
+    logger.addFilter(is_new)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_new)

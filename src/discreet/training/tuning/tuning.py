@@ -16,7 +16,7 @@ from discreet.certificate.earlier_runs import EarlierRun, together
 from discreet.clipping import Criterion
 from discreet.clipping.separation.copies import copied
 from discreet.core.errors import DiscreetError, InputError, Interrupted
-from discreet.core.silence import unlogged
+from discreet.core.silence import unlogged, unrepeated
 from discreet.ledger import Entry, Ledger
 from discreet.methods import Averaging
 from discreet.plan import Plan, Search
@@ -115,7 +115,8 @@ class Tuning:
         self._built = Built()
         self._bits: int | None = None
         self.plan, self._candidates = plan, plan.search.candidates
-        self._check(plan.search)
+        with unrepeated():
+            self._check(plan.search)
 
     def run(self) -> Trained:
         """Charge the search, run its trials, and return the winner, ready for `publish`.
