@@ -27,7 +27,7 @@ from discreet.core.release import Receipt
 from discreet.queries.charging import Account, Payment, check_account
 from discreet.queries.choices import Choice, Quantile
 from discreet.queries.draws import CHOICE_ASSUMPTION
-from discreet.queries.rows import private_rows, usable
+from discreet.queries.rows import numbered, private_rows, usable
 from discreet.queries.sums import Count, Covariance, Histogram, Mean, NoisySum, Sum, check_multiplier, events
 from discreet.randomness import Purpose, RoundedSampler, Substream
 from discreet.randomness.exact import LARGEST_SCALE
@@ -92,6 +92,8 @@ def release(
 ) -> Answers:
     """Answer all `queries` on one draw of `data`, as one event, charged to `account` before anything is drawn.
 
+    `data`: an array, or a frame whose columns are numbers; queries may give a column of a frame by its name.
+
     Give `multipliers` (noise std / one unit's contribution), or an `epsilon`: all sums then get the least common
     multiplier at which the event costs at most that, at the account's delta. Choices have an epsilon of their own.
 
@@ -105,7 +107,7 @@ def release(
     The number of rows is used for reading and drawing them only. A wrong query is an `InputError` before the charge:
     each query is first tried on an empty array.
     """
-    rows, queries = private_rows(data), _checked(queries)
+    rows, queries = private_rows(data), [numbered(query, data) for query in _checked(queries)]
     check_account(account)
     if multipliers is None:
         multipliers = _within(queries, account, epsilon, rate)

@@ -27,7 +27,7 @@ from discreet.core.array_types import Array
 from discreet.core.errors import DiscreetError, InputError, PrivacyViolation, first_line, kind_of
 from discreet.core.events import BoundedRange, NoisyMax
 from discreet.queries.draws import exponentials, gumbels, laplaces
-from discreet.queries.rows import columns_of
+from discreet.queries.rows import Column, check_column, columns_of
 from discreet.randomness import Substream
 
 _NOISES: dict[str, Callable[[Substream, int], Array]] = {
@@ -127,13 +127,13 @@ class Quantile:
     low: float
     high: float
     epsilon: float
-    column: int = 0
+    column: Column = 0
     points: int = 1001
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "q", checks.open_unit("q", self.q))
         object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
-        checks.count("column", self.column, least=0)
+        check_column("column", self.column)
         checks.count("points", self.points, least=2)
         low, high = checks.real("low", self.low), checks.real("high", self.high)
         if not (math.isfinite(low) and math.isfinite(high) and low < high and math.isfinite(high - low)):

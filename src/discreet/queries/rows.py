@@ -7,12 +7,18 @@ they get, so their order does not matter, nothing is rounded, and none wraps aro
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from discreet.core import checks
 from discreet.core.array_types import Array, IntArray
 from discreet.core.errors import InputError
+
+Q = TypeVar("Q", bound=Any)
+"""A query."""
 
 Whole = npt.NDArray[np.object_]
 """Whole numbers of Python, of any size."""
@@ -49,14 +55,53 @@ def usable(rows: Array) -> Array:
     return rows[np.isfinite(rows).all(axis=1)]
 
 
-def columns_of(rows: Array, columns: Sequence[int] | None) -> Array:
-    """The given columns of `rows`, all if None; `InputError` if one does not exist."""
+Column = int | str
+"""A column by its number, from 0, or by its name in a frame."""
+
+
+def check_column(name: str, column: object) -> Column:
+    """The column that was given for `name`; `InputError` for what is neither a number nor a name."""
+    return column if isinstance(column, str) else checks.count(name, column, least=0)
+
+
+def columns_of(rows: Array, columns: Sequence[Column] | None) -> Array:
+    """The given columns of `rows`, all if None; `InputError` if one does not exist, or is named: see `numbered`."""
     if columns is None:
         return rows
-    missing = [column for column in columns if column >= rows.shape[1]]
-    if missing:
-        raise InputError(f"the data has {rows.shape[1]} columns, so there is no column {missing[0]}")
-    return rows[:, list(columns)]
+    places: list[int] = []
+    for column in columns:
+        if isinstance(column, str):
+            raise InputError(
+                f"the data is an array, whose columns have no names; give the number of {column!r}, from 0"
+            )
+        if column >= rows.shape[1]:
+            raise InputError(f"the data has {rows.shape[1]} columns, so there is no column {column}")
+        places.append(column)
+    return rows[:, places]
+
+
+def numbered(query: Q, data: object) -> Q:
+    """The query with numbers for the columns that it names; `InputError` unless the frame `data` has each name once.
+
+    The names of a frame are public: they are shown in errors.
+    """
+    named = getattr(data, "column_names", None) or getattr(data, "columns", None)
+    names = None if named is None else [str(name) for name in named]
+
+    def number(column: Column) -> Column:
+        if names is None or not isinstance(column, str):
+            return column
+        if names.count(column) != 1:
+            how = "no column" if column not in names else "several columns"
+            raise InputError(f"the data has {how} {column!r}; it has {', '.join(names):.200}")
+        return names.index(column)
+
+    changes: dict[str, object] = {}
+    if isinstance(one := getattr(query, "column", None), str):
+        changes["column"] = number(one)
+    if (several := getattr(query, "columns", None)) is not None:
+        changes["columns"] = tuple(map(number, several))
+    return replace(query, **changes) if changes else query
 
 
 def clipped_units(rows: Array, bound: float, unit: float) -> IntArray:

@@ -24,7 +24,7 @@ from discreet.core.adjacency import Query
 from discreet.core.array_types import Array, IntArray
 from discreet.core.errors import InputError
 from discreet.core.events import Gaussian
-from discreet.queries.rows import GRAM_BITS, Whole, columns_of, unit_gram, unit_sum
+from discreet.queries.rows import GRAM_BITS, Column, Whole, check_column, columns_of, unit_gram, unit_sum
 
 GRID_BITS = 30
 """The grid of a sum lies this many bits below its noise."""
@@ -75,12 +75,13 @@ def events(query: SumQuery, multiplier: float) -> tuple[Gaussian, ...]:
 class Count:
     """The number of rows, or of those with low <= value < high in one `column`. Answer: shape ()."""
 
-    column: int | None = None
+    column: Column | None = None
     low: float = -math.inf
     high: float = math.inf
 
     def __post_init__(self) -> None:
-        _column(self.column)
+        if self.column is not None:
+            check_column("column", self.column)
         if not checks.real("low", self.low) < checks.real("high", self.high):
             raise InputError(f"low must be below high, got {self.low!r} and {self.high!r}")
 
@@ -108,7 +109,7 @@ class Sum:
     """The sum of rows (or of some `columns` of them), each scaled down to an L2 norm of `bound`. Shape (columns,)."""
 
     bound: float
-    columns: tuple[int, ...] | None = None
+    columns: tuple[Column, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bound", _bound(self.bound))
@@ -139,7 +140,7 @@ class Mean:
 
     bound: float
     population: float | None = None
-    columns: tuple[int, ...] | None = None
+    columns: tuple[Column, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bound", _bound(self.bound))
@@ -172,7 +173,7 @@ class Histogram:
     """
 
     edges: tuple[float, ...]
-    column: int = 0
+    column: Column = 0
 
     def __post_init__(self) -> None:
         if isinstance(self.edges, str) or not isinstance(self.edges, Iterable):
@@ -181,7 +182,7 @@ class Histogram:
         if len(edges) < 2 or not all(a < b for a, b in pairwise(edges)):
             raise InputError("edges must be at least two numbers in increasing order")
         object.__setattr__(self, "edges", edges)
-        _column(self.column)
+        check_column("column", self.column)
 
     @property
     def kinds(self) -> tuple[Query, ...]:
@@ -209,7 +210,7 @@ class Covariance:
     """
 
     bound: float = 1.0
-    columns: tuple[int, ...] | None = None
+    columns: tuple[Column, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bound", _bound(self.bound))
@@ -268,12 +269,7 @@ def counted(kind: Query, counts: IntArray, multiplier: float) -> NoisySum:
     return NoisySum(kind, units, 1 / unit, unit)
 
 
-def _column(column: object) -> None:
-    if column is not None:
-        checks.count("column", column, least=0)
-
-
-def _column_list(columns: Sequence[int] | None) -> tuple[int, ...] | None:
-    if columns is not None and not isinstance(columns, Iterable):
+def _column_list(columns: Sequence[Column] | None) -> tuple[Column, ...] | None:
+    if columns is not None and (isinstance(columns, str) or not isinstance(columns, Iterable)):
         raise InputError(f"columns must be a list of columns, got {columns!r}; for one of them give ({columns!r},)")
-    return None if columns is None else tuple(checks.count("columns", column, least=0) for column in columns)
+    return None if columns is None else tuple(check_column("columns", column) for column in columns)
