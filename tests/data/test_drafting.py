@@ -119,6 +119,25 @@ def test_categories_keep_the_order_that_a_public_table_declares(tmp_path: Path) 
     assert list(columns["outcome"]["shares"]) == ["never", "at times", "always"]
 
 
+@pytest.mark.parametrize(
+    ("texts", "drafted"),
+    [
+        (["He came with a cough today", "She fell from her bicycle twice", "No pain since the last visit"], "text"),
+        (["agree", "do not agree", "agree"], "category"),
+        (["I do not agree at all"] * 2 + ["I agree with all of it"], "category"),  # two of two, and no more
+        (["A", "B", "C"], "category"),
+    ],
+)
+def test_sentences_that_differ_in_a_small_public_table_are_texts(
+    tmp_path: Path, texts: list[str], drafted: str
+) -> None:
+    private, public = tmp_path / "private.csv", tmp_path / "public.csv"
+    private.write_text("note,outcome\nx,ill\ny,well\n")
+    public.write_text("note,outcome\n" + "".join(f"{text},ill\n" for text in texts))
+    found = yaml.safe_load(draft(private, known=Known("outcome", "row", 500, (public,))))
+    assert found["columns"]["note"]["type"] == drafted
+
+
 def test_nothing_is_read_off_the_private_table(tmp_path: Path) -> None:
     """Other values, other categories and more rows of the same kinds: the same draft."""
     other = HEADER + "q,90,180.25,77,Z,1999-01-01,dead\n" * 50

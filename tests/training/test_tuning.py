@@ -52,6 +52,7 @@ def test_the_winning_run_is_published_and_verified(tmp_path: Path, kind: str, ch
     for text in pages:
         assert ("in 5 parts, each row" if kind == "parts" else "secret number of runs") in text
         assert re.search("[Tt]uning cost", text)
+    assert "The plan of each run: " in pages[0]
 
 
 def test_the_winner_is_the_best_by_the_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,8 @@ def column_line(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Kno
                 two = name == known.target and len(public.texts[name]) == 2
                 of = "; the report draws its curves for the second" if two else ""
                 return f"{{type: category, categories: {listed}{shares}}}  # those of {public.name}{of}"
+            if name in public.prose and name != known.target:
+                return f"{{type: text}}  # in {public.name} nearly every row has a text of its own"
             if name in public.unlike:
                 return f"{{type: ignore}}  # in {public.name} nearly every row has another value"
         shares = _shares(name, kind, seen, known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,18 +28,24 @@ _MOST = 64
 """Categories that are listed; a column with more is left open."""
 
 
+_SENTENCE = 5
+"""Words of a text that is no category, if nearly every row has another one."""
+
+
 @dataclass(frozen=True, slots=True)
 class PublicColumns:
     """Values of a public table by column: `amounts` of numbers and days without missing ones, and `texts` that occur.
 
-    `unlike`: text columns in which at least half of the rows have a unique value. `codes`: numbers that seem to stand
-    for a missing value, with their columns. `shares`: of each text in the column to predict.
+    `unlike`: text columns in which at least half of the rows have a unique value, and more than are listed. `prose`:
+    those in which it is a sentence, however few the rows. `codes`: numbers that seem to stand for a missing value, with
+    their columns. `shares`: of each text in the column to predict.
     """
 
     name: str
     amounts: dict[str, Array] = field(default_factory=dict)
     texts: dict[str, list[str]] = field(default_factory=dict)
     unlike: tuple[str, ...] = ()
+    prose: tuple[str, ...] = ()
     codes: dict[float, list[str]] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
 
@@ -85,14 +91,16 @@ def public_columns(path: Path, kinds: dict[str, Kind], target: str | None = None
         for name in listed:
             texts[name].update(dict(occurring(block.column(name), schema.marks)))
             ordered.setdefault(name, _own_order(block.column(name), schema.marks))
-    kept = {name: _in_order(_shown(found), ordered[name]) for name, found in texts.items() if 0 < len(found) <= _MOST}
+    prose = tuple(name for name, values in texts.items() if len(values) > count / 2 and _are_sentences(values))
     unlike = tuple(name for name, values in texts.items() if len(values) > max(_MOST, count / 2))
+    few = {name: values for name, values in texts.items() if 0 < len(values) <= _MOST and name not in prose}
+    kept = {name: _in_order(_shown(values), ordered[name]) for name, values in few.items()}
     measured = {name: np.concatenate(parts) for name, parts in found.items()}
     codes = missing_codes({name: measured[name] for name in numbers}, {text for one in texts.values() for text in one})
     for name in numbers:
         measured[name] = measured[name][~np.isin(measured[name], list(codes))]
     shares = {} if target not in kept else {text: texts[target][text] / texts[target].total() for text in kept[target]}
-    return PublicColumns(path.name, measured, kept, unlike, codes, shares)
+    return PublicColumns(path.name, measured, kept, unlike, prose, codes, shares)
 
 
 def _present(values: pa.Array, kind: Kind, schema: Schema) -> Array:
@@ -114,6 +122,11 @@ def _in_order(texts: Iterable[str], first: Sequence[str]) -> list[str]:
     """The texts: those of `first` in its order, then the others in alphabetical order."""
     places = {text: place for place, text in enumerate(first)}
     return sorted(texts, key=lambda text: (places.get(text, len(places)), text))
+
+
+def _are_sentences(values: Collection[str]) -> bool:
+    """Whether at least half of the texts have so many words."""
+    return 2 * sum(len(text.split()) >= _SENTENCE for text in values) >= len(values) > 2
 
 
 def _shown(values: Iterable[str]) -> Iterator[str]:
