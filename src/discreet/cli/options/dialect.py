@@ -37,6 +37,9 @@ class Dialect:
     no_header: Annotated[bool, typer.Option("--no-header", help="The first line is data.", rich_help_panel=_PANEL)] = (
         False
     )
+    newlines: Annotated[
+        bool, typer.Option("--newlines", help="Quoted values may have line breaks.", rich_help_panel=_PANEL)
+    ] = False
 
     def format(self) -> tuple[CsvFormat, list[str]]:
         """The given format, and the names of the fields to find out. `InputError` for an impossible format."""
@@ -48,7 +51,7 @@ class Dialect:
         if said["decimal"] == AUTO:  # of . and , one parts thousands, so the other is the decimal mark
             said["decimal"] = {".": ",", ",": "."}.get(_SPELLED.get(self.thousands, self.thousands), AUTO)
         given = {name: _SPELLED.get(value, value) for name, value in said.items() if value not in (AUTO, "none")}
-        csv = validate(CsvFormat, {"header": not self.no_header} | given, "options")
+        csv = validate(CsvFormat, {"header": not self.no_header, "newlines": self.newlines} | given, "options")
         return csv, [name for name, value in said.items() if value == AUTO]
 
 

@@ -69,7 +69,9 @@ class Encoder:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_marks", self.schema.marks)
         if not self.schema.features:
-            raise InputError("the schema has no column to predict from; declare the type of at least one")
+            raise InputError(
+                "the schema has no column to predict from; declare one that is not ignored (free text is {type: text})"
+            )
         for name in self.schema.target:
             column = self.schema.columns[name]
             if getattr(column, "missing", None) == "flag" or getattr(column, "unseen", None) in ("other", "missing"):

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from discreet.core.errors import InputError
 from discreet.data.tables import CsvFormat, Schema, blocks
+from discreet.data.tables.files.as_written import as_written
 from discreet.data.tables.images import classes_in, images_under, is_coloured
 from discreet.data.tables.values import Marks, texts
 from discreet.data.tables.wide import Image
@@ -140,5 +141,6 @@ def _column(test: Path, name: str, csv: CsvFormat) -> list[str | None]:
         "csv": csv.model_dump(),
     }
     schema = validate(Schema, facts, "--test")
+    schema = as_written(test, schema, [name])
     parts = [texts(block.column(0).cast(pa.string()), Marks()) for block in blocks(test, schema, [name])]
     return [value for part in parts for value in part.to_pylist()]

@@ -82,7 +82,7 @@ def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_
     rows = first_rows(path, csv)
     marks = Marks((), csv.decimal, csv.thousands)
     kinds = {name: kind_of(whole(rows, name), marks) for name in rows.column_names}
-    seen = [public_columns(one, kinds, known.target) for one in known.public]
+    seen = [public_columns(one, kinds, known.target, newlines=csv.newlines) for one in known.public]
     columns = {name: column_line(name, kind, seen, known) for name, kind in kinds.items()}
     price = ""
     if known.buy_ranges:

@@ -80,7 +80,8 @@ def column_line(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Kno
             if name in public.prose and name != known.target:
                 return f"{{type: text}}  # in {public.name} nearly every row has a text of its own"
             if name in public.unlike:
-                return f"{{type: ignore}}  # in {public.name} nearly every row has another value"
+                why = f"in {public.name} nearly every row has another value; of free text, {{type: text}}"
+                return f"{{type: ignore}}  # {why}"
         shares = _shares(name, kind, seen, known)
         return f"{{type: category, categories: {FILL_IN}{shares}}}  # of free text {{type: text}}, or {{type: ignore}}"
     return "{type: ignore}  # values of this type cannot be used"

@@ -66,9 +66,14 @@ class PublicColumns:
         return float(f"{found.mean():.2g}"), float(f"{found.std():.2g}")
 
 
-def public_columns(path: Path, kinds: dict[str, Kind], target: str | None = None) -> PublicColumns:
-    """Values of the public table at `path`, for columns of these `kinds` in both tables; its format is found out."""
-    csv = CsvFormat()
+def public_columns(
+    path: Path, kinds: dict[str, Kind], target: str | None = None, *, newlines: bool = False
+) -> PublicColumns:
+    """Values of the public table at `path`, for columns of these `kinds` in both tables; its format is found out.
+
+    `newlines`: its quoted values may have line breaks.
+    """
+    csv = CsvFormat(newlines=newlines)
     if is_text(path):
         with said_plainly(path):
             csv = found_format(path, csv, FOUND_OUT)
@@ -94,7 +99,8 @@ def public_columns(path: Path, kinds: dict[str, Kind], target: str | None = None
     prose = tuple(name for name, values in texts.items() if len(values) > count / 2 and _are_sentences(values))
     unlike = tuple(name for name, values in texts.items() if len(values) > max(_MOST, count / 2))
     few = {name: values for name, values in texts.items() if 0 < len(values) <= _MOST and name not in prose}
-    kept = {name: _in_order(_shown(values), ordered[name]) for name, values in few.items()}
+    shown = {name: _in_order(_shown(values), ordered[name]) for name, values in few.items()}
+    kept = {name: values for name, values in shown.items() if values}
     measured = {name: np.concatenate(parts) for name, parts in found.items()}
     codes = missing_codes({name: measured[name] for name in numbers}, {text for one in texts.values() for text in one})
     for name in numbers:

@@ -178,8 +178,8 @@ def _parsed(
 
 
 _OPEN_QUOTE = (
-    "a value runs over several lines: a quote is not closed; close it, or say csv: {newlines: true} if values have "
-    "line breaks"
+    "a value runs over several lines: a quote is not closed; close it, or if values have line breaks, say "
+    "csv: {newlines: true} in the schema (discreet schema --newlines)"
 )
 
 
