@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -94,6 +95,43 @@ def test_one_that_breaks_ends_the_run_and_all_are_left(tmp_path: Path) -> None:
         training.run(callbacks=[first, second])
     assert first.heard[-1] == second.heard[-1] == "left"
     assert told_of(first)[-1].step == 4
+
+
+def test_one_that_hides_errors_does_not_hide_that_of_a_run(tmp_path: Path) -> None:
+    """A run that has failed has no result, so its caller must see that."""
+
+    class Hiding(Listener):
+        def __exit__(self, *_: object) -> bool:  # type: ignore[override]
+            return True
+
+    with pytest.raises(RuntimeError, match="a callback broke"):
+        tiny_training(tmp_path).run(callbacks=[Hiding(fail_at=4)])
+
+
+class Half:
+    def tell(self, told: Told) -> None:
+        """There is no begin, and nothing to enter."""
+
+
+@pytest.mark.parametrize(
+    ("callback", "said"),
+    [
+        (Half(), "the callback Half has no begin, __enter__, __exit__; it needs all methods"),
+        (lambda step, metrics: None, "the callback <lambda> must take one argument: what is told after a step"),
+        (lambda: None, "the callback <lambda> must take one argument"),
+    ],
+)
+def test_one_that_cannot_be_told_is_refused_before_a_step(tmp_path: Path, callback: object, said: str) -> None:
+    listener = Listener()
+    with pytest.raises(InputError, match=re.escape(said)):
+        tiny_training(tmp_path).run(callbacks=[listener, callback])  # type: ignore[list-item]
+    assert listener.heard == []
+
+
+def test_functions_of_other_forms_are_told(tmp_path: Path) -> None:
+    heard: list[Told] = []
+    tiny_training(tmp_path).run(callbacks=[heard.append, Half().tell, lambda told, *more: None])
+    assert [one.step for one in heard] == list(range(1, 8))
 
 
 def test_one_may_end_the_run_with_a_result(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ batch.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ Callbacks = Iterable[Callback | Callable[[Told], object]]
 
 
 def as_callbacks(given: Callbacks) -> list[Callback]:
-    """Callbacks as they are, and functions as callbacks. `InputError` for what is neither, and for a class."""
+    """Callbacks as they are, and functions as callbacks. `InputError` for what is neither, before a step is charged."""
     found: list[Callback] = []
     if callable(given) or hasattr(given, "tell"):
         raise InputError("callbacks is a single one; give a list: callbacks=[...]")
@@ -107,8 +108,40 @@ def as_callbacks(given: Callbacks) -> list[Callback]:
     for one in given:
         if isinstance(one, type) or not (hasattr(one, "tell") or callable(one)):
             raise InputError(f"a callback has the methods of discreet.training.Callback, or is a function; got {one!r}")
-        found.append(cast(Callback, one) if hasattr(one, "tell") else Called(one))
+        found.append(_followed(cast(Callback, one)) if hasattr(one, "tell") else _called(one))
     return found
+
+
+def _followed(callback: Callback) -> Callback:
+    lacks = [name for name in ("begin", "__enter__", "__exit__") if not hasattr(callback, name)]
+    if lacks:
+        raise InputError(
+            f"the callback {type(callback).__name__} has no {', '.join(lacks)}; it needs all methods of "
+            "discreet.training.Callback, or give a function: callbacks=[callback.tell]"
+        )
+    return callback
+
+
+def _called(function: Callable[[Told], object]) -> Called:
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise InputError(
+            f"the callback {name} must take one argument: what is told after a step (discreet.training.Told)"
+        ) from None
+    except ValueError:  # built-in functions may have no signature
+        pass
+    return Called(function)
+
+
+def _leaving(callback: Callback) -> Callable[..., None]:
+    """Leaves a callback at the end of a run. It cannot hide an error: the run would have no result."""
+
+    def leave(kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        callback.__exit__(kind, error, trace)
+
+    return leave
 
 
 @contextmanager
@@ -123,7 +156,8 @@ def telling(
     """
     with ExitStack() as stack:
         for callback in callbacks:
-            stack.enter_context(callback)
+            callback.__enter__()
+            stack.push(_leaving(callback))
         if callbacks:
             opening = Opening(plan.model_dump(mode="json"), plan.guarantee())
             for callback in callbacks:
