@@ -21,15 +21,19 @@ COLUMNS = {
     "income": {"type": "number", "low": 0, "high": 10, "missing": "flag"},
     "level": {"type": "category", "categories": ["1", "2.5", "true", "A"], "unseen": "other", "missing": "flag"},
     "member": {"type": "category", "categories": ["true", "false"], "missing": "flag"},
+    "code": {"type": "category", "categories": ["01069", "1069", "x"], "unseen": "other", "missing": "flag"},
+    "day": {"type": "date", "low": "2000-01-01", "high": "2030-01-01", "missing": "flag"},
+    "wave": {"type": "category", "categories": ["2024-01-31", "2024-02-29", "first"], "missing": "flag"},
     "sick": {"type": "boolean"},
 }
+JANUARY, FEBRUARY = datetime.datetime(2024, 1, 31), datetime.datetime(2024, 2, 29)
 ROWS: list[dict[str, Any]] = [
-    {"income": 1.5, "level": 2.5, "member": True, "sick": True},
-    {"income": 2, "level": 1, "member": False, "sick": False},
-    {"income": 7.0, "level": True, "member": True, "sick": "no"},
+    {"income": 1.5, "level": 2.5, "member": True, "code": "01069", "day": JANUARY, "wave": JANUARY, "sick": True},
+    {"income": 2, "level": 1, "member": False, "code": "1069", "day": FEBRUARY, "wave": FEBRUARY, "sick": False},
+    {"income": 7e-7, "level": True, "member": True, "code": "1069", "day": None, "wave": None, "sick": "no"},
 ]
 ODD: list[dict[str, Any]] = [
-    {"income": "3", "level": "A", "member": None, "sick": "yes"},
+    {"income": "3", "level": "A", "member": None, "code": "x", "day": "2024-03-01", "wave": "first", "sick": "yes"},
     {"income": None, "level": None, "sick": 1},
     {"sick": True, "level": "true"},
     {"level": ["A"], "sick": 0.0},
@@ -45,28 +49,30 @@ def encoder(**csv: str) -> Encoder:
 
 
 def json_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
+    path.write_text("\n".join(json.dumps(row, default=lambda day: day.date().isoformat()) for row in rows) + "\n")
     return path
 
 
-def spreadsheet(path: Path, rows: list[dict[str, Any]], patch: pytest.MonkeyPatch) -> Path:
-    """A file that pandas reads as these rows: it makes one type of a column's cells if there is one."""
-    pandas = pytest.importorskip("pandas")
-    patch.setattr(pandas, "read_excel", lambda _: pandas.DataFrame(rows))
-    path.write_bytes(b"PK")
+def spreadsheet(path: Path, rows: list[dict[str, Any]]) -> Path:
+    openpyxl = pytest.importorskip("openpyxl")
+    book, names = openpyxl.Workbook(), list(COLUMNS)
+    book.active.append(names)
+    for row in rows:
+        cells = (row.get(name) for name in names)
+        book.active.append([str(cell) if isinstance(cell, list) else cell for cell in cells])
+    book.save(path)
     return path
 
 
 @pytest.mark.parametrize("csv", [{}, {"decimal": ",", "thousands": "."}])
 @pytest.mark.parametrize("kind", ["json lines", "spreadsheet"])
-def test_no_row_decides_how_another_is_read(
-    tmp_path: Path, csv: dict[str, str], kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_row_decides_how_another_is_read(tmp_path: Path, csv: dict[str, str], kind: str) -> None:
     def read(rows: list[dict[str, Any]]) -> tuple[torch.Tensor, torch.Tensor]:
-        with monkeypatch.context() as patch:
-            path = tmp_path / ("t.jsonl" if kind == "json lines" else "t.xlsx")
-            json_lines(path, rows) if kind == "json lines" else spreadsheet(path, rows, patch)
-            found = public_table(path, encoder(**csv))
+        if kind == "json lines":
+            path = json_lines(tmp_path / "t.jsonl", rows)
+        else:
+            path = spreadsheet(tmp_path / "t.xlsx", rows)
+        found = public_table(path, encoder(**csv))
         return found.inputs, found.targets
 
     whole, odd = list(range(len(ROWS))), list(range(len(ROWS), len(ROWS + ODD)))
@@ -75,7 +81,7 @@ def test_no_row_decides_how_another_is_read(
         some, some_targets = read([(ROWS + ODD)[one] for one in chosen])
         torch.testing.assert_close(some, inputs[chosen], rtol=0, atol=0)
         assert some_targets.tolist() == targets[chosen].tolist()
-    torch.testing.assert_close(inputs[:4, 0] * 10, torch.tensor([1.5, 2.0, 7.0, 3.0]))
+    torch.testing.assert_close(inputs[:4, 0] * 10, torch.tensor([1.5, 2.0, 7e-7, 3.0]))
     assert targets.tolist() == [1, 0, 0, 1, 1, 1, 0]
 
 
@@ -105,6 +111,49 @@ def test_what_is_no_table_is_said(tmp_path: Path, text: str | bytes, fault: str)
 
 
 def test_how_cells_are_written() -> None:
-    cells = [True, 1, 1.0, 1e300, 0.5, float("nan"), None, "", {"a": ["é"]}, datetime.date(2024, 1, 31), 10**30]
-    expected = ["true", "1", "1", "1e+300", "0,5", None, None, "", '{"a": ["é"]}', "2024-01-31", "1" + "0" * 30]
+    cells = [
+        True,
+        1,
+        1.0,
+        1e300,
+        0.5,
+        float("nan"),
+        None,
+        "",
+        {"a": ["é"]},
+        datetime.date(2024, 1, 31),
+        10**30,
+        JANUARY,
+    ]
+    expected = [
+        "true",
+        "1",
+        "1",
+        "1e+300",
+        "0,5",
+        None,
+        None,
+        "",
+        '{"a": ["é"]}',
+        "2024-01-31",
+        "1" + "0" * 30,
+        "2024-01-31",
+    ]
     assert [cell_text(one, ",") for one in cells] == expected
+
+
+def test_values_of_which_some_have_a_label(tmp_path: Path) -> None:
+    """In Stata's files 99 may be labelled "none" among numbers, and no label need occur."""
+    pandas = pytest.importorskip("pandas")
+    path = tmp_path / "t.dta"
+    facts = {
+        "columns": {"visits": {"type": "number", "low": 0, "high": 10, "missing": "flag"}, "y": {"type": "boolean"}},
+        "target": "y",
+        "unit": "row",
+        "missing": ["none"],
+    }
+    for visits, expected in (([3, 99, 5], [0.3, -1.0, 0.5]), ([3, 4, 5], [0.3, 0.4, 0.5])):  # -1 where it is missing
+        frame = pandas.DataFrame({"visits": visits, "y": [0, 1, 1]})
+        frame.to_stata(path, write_index=False, value_labels={"visits": {99: "none"}})
+        found = public_table(path, Encoder(validate(Schema, facts, "schema"))).inputs
+        torch.testing.assert_close(found.flatten(), torch.tensor(expected))

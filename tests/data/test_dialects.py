@@ -134,7 +134,7 @@ def test_stata(tmp_path: Path) -> None:
 def test_what_a_file_of_a_spreadsheet_needs_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pandas = pytest.importorskip("pandas")
 
-    def lacking(path: Path) -> None:
+    def lacking(path: Path, **options: object) -> None:
         raise ImportError("openpyxl")
 
     monkeypatch.setattr(pandas, "read_excel", lacking)

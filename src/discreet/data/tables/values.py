@@ -81,6 +81,9 @@ def _as_texts(values: pa.Array, marks: Marks) -> pa.Array:
         raise BadValue(
             0, f"the column is of type {type_name(kind, marks)}, not text or a number; correct its type in the table"
         )
+    if pa.types.is_timestamp(kind) and kind.tz is None:  # as `cell_text` has them
+        found = pc.cast(pc.cast(values, pa.timestamp("s"), safe=False), pa.string())
+        return pc.replace_substring_regex(found, " 00:00:00$", "")
     return pc.cast(values, pa.string())
 
 

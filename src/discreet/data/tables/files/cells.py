@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from numbers import Integral, Real
 from typing import Any
@@ -13,7 +14,7 @@ _EXACT = 2.0**53
 def cell_text(value: Any, decimal: str) -> str | None:
     """The text of a cell as a CSV file with this decimal mark has it; None for an empty cell, which is nothing or NaN.
 
-    A list or an object, as JSON has them, is its JSON text.
+    A list or an object, as JSON has them, is its JSON text; a time at midnight is its day.
     """
     if value is None or value != value:  # NaN, and the missing dates of pandas
         return None
@@ -25,4 +26,6 @@ def cell_text(value: Any, decimal: str) -> str | None:
         number = float(value)
         whole = number.is_integer() and abs(number) < _EXACT
         return str(int(number)) if whole else repr(number).replace(".", decimal)
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(" ", "seconds").removesuffix(" 00:00:00")
     return str(value)

@@ -42,17 +42,30 @@ def foreign_table(path: Path, decimal: str) -> pa.Table:
         raise InputError(_lacking(path, needed)) from None
     read: Callable[..., Any] = getattr(pandas, reader)
     try:
-        frame = read(path)
+        # As objects: pandas would take texts for numbers, 01 for 1, unless one of a column is none.
+        frame = read(path, **({"dtype": object} if reader == "read_excel" else {}))
+        columns = {str(name): _column(frame[name], decimal) for name in frame.columns}
     except ImportError:
         raise InputError(_lacking(path, needed)) from None
     except Exception as error:  # each of these readers has errors of its own
         raise InputError(f"cannot read {path}: {' '.join(str(error).split())[:200]}") from None
-    frame.columns = [str(name) for name in frame.columns]
-    for name in frame.columns:
-        # With a comma, numbers are texts in any case: another column would have them if one cell of it is a text.
-        if frame[name].dtype == object or (frame[name].dtype.kind == "f" and decimal != "."):
-            frame[name] = frame[name].map(lambda value: cell_text(value, decimal)).astype("string")
-    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    return pa.table(columns)
+
+
+def _column(values: Any, decimal: str) -> pa.Array:
+    """A column with the type that the file declares, or that all of its cells have if they are days; else as texts."""
+    from pandas.api.types import infer_dtype  # type: ignore[import-untyped]
+
+    labels = values.cat.categories if values.dtype.name == "category" else None
+    if labels is not None and infer_dtype(labels) != "string":  # some values have a label, others are numbers
+        values = values.astype(object)
+    if values.dtype == object and infer_dtype(values, skipna=True) in ("datetime", "date"):
+        return pa.array(values, pa.timestamp("us"), from_pandas=True)
+    # With a comma, numbers are texts in any case: they would be if one cell of the column were a text.
+    if values.dtype == object or (values.dtype.kind == "f" and decimal != "."):
+        return pa.array([cell_text(value, decimal) for value in values], pa.string())
+    found = pa.Array.from_pandas(values)
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
 def _of_json(path: Path, decimal: str) -> pa.Table:
