@@ -228,7 +228,8 @@ class Training:
 
             def after_step() -> None:
                 advance(session.position, self.evaluations[-1] if self.evaluations else None, self.clipping.shown())
-                signal, self.watch.ended = self.team.asked_to_stop(stop(), tell(session.position))
+                ended = tell(session.position)  # before a signal is looked for: a callback may send one
+                signal, self.watch.ended = self.team.asked_to_stop(stop(), ended)
                 if session.between_blocks or signal is not None:
                     self.save(session)
                 if signal is not None and not session.finished:
