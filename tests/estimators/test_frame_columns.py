@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 import discreet
 from discreet import PrivateClassifier, PrivateRegressor
+from discreet.core.errors import InputError
 from discreet.prediction import predict_frame
 
 MIXED = pd.DataFrame(
@@ -71,6 +72,18 @@ def test_a_frame_of_texts_dates_and_gaps(tmp_path: Path) -> None:
         (COLUMNS | {"age": {"type": "number", "buy": {"noise": 10}}}, MIXED, "buys its range"),
         (COLUMNS | {"name": {"type": "text"}}, MIXED, "asks for images or free text"),
         (COLUMNS | {"age": (0, "x")}, MIXED, "the range of 'age' in columns must be a pair of numbers"),
+        (
+            COLUMNS | {"smoker": "boolean"},
+            MIXED,
+            "not 'boolean'; any other column is a list of texts, or a mapping such",
+        ),
+        (COLUMNS | {"smoker": bool}, MIXED, "not 'bool'; any other column is a list of texts, or a mapping such"),
+        (COLUMNS | {"smoker": [False, True]}, MIXED, "'smoker' lists truth values; declare {'type': 'boolean'}"),
+        (
+            COLUMNS | {"ward": [1, 2, 3]},
+            MIXED,
+            r"'ward' lists 3 numbers; a range is a pair \(low, high\), and codes are",
+        ),
         (COLUMNS | {"age": {"type": "numbr"}}, MIXED, "estimator: columns.age"),
         (["age"], MIXED, "columns must be a mapping"),
     ],
@@ -111,3 +124,15 @@ def test_an_error_about_a_frame_tells_where_and_never_what(name: str, facts: Any
         of_frames(columns={name: facts}, classes=["a", "b"]).fit(rows, ["a", "b", "a"] * 100)
     assert "Jane" not in str(refused.value)
     assert "4242" not in str(refused.value)
+
+
+def test_codes_are_declared_as_the_error_says() -> None:
+    codes = {"type": "category", "categories": ["1", "2", "3"], "numeric": True}
+    rows, labels = MIXED.assign(ward=[1.0, 2.0, 3.0] * 100), np.array(["a", "b", "c"] * 100)
+    one = of_frames(columns=COLUMNS | {"ward": codes}).fit(rows, labels)
+    assert (one.predict(rows[:3].copy()) == ["a", "b", "c"]).all()
+
+
+def test_a_forgotten_declaration_names_that_of_mixed_frames() -> None:
+    with pytest.raises(InputError, match="or of a frame with texts, days or gaps columns="):
+        of_frames(columns=None).fit(MIXED, np.array(["a", "b", "c"] * 100))

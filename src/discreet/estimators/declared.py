@@ -33,11 +33,13 @@ HOW: Mapping[str, str] = {
 
 TARGET = "target"
 _UNIT = "unit"
+_TRUTH = "{'type': 'boolean'}"
 
 
 def refuse_undeclared(kind: str, declared: Mapping[str, object]) -> None:
     """Refuse an estimator of this `kind` with missing declarations; one message names all of them."""
-    missing = [HOW[name] for name, value in declared.items() if value is None]
+    mixed = f", or of a frame with texts, days or gaps {HOW['columns']}"
+    missing = [HOW[name] + mixed * (name == "bounds") for name, value in declared.items() if value is None]
     if missing:
         raise InputError(
             f"{kind} needs public facts that are declared, from public knowledge and not by looking at the rows: "
@@ -202,7 +204,13 @@ def facts_of(columns: Any) -> dict[str, Any]:
 def _short_facts(name: str, given: Any) -> dict[str, Any]:
     """A column that is declared by a pair of numbers or days, or a list of texts."""
     how = f"the range of {name!r} in columns", HOW["columns"]
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if isinstance(given, str | type):
+        shown = given if isinstance(given, str) else given.__name__
+        raise InputError(
+            f"the range of {name!r} in columns must be a pair of numbers, not {shown!r:.80}; any other column is "
+            f"a list of texts, or a mapping such as {_TRUTH}"
+        )
+    if not isinstance(given, Iterable):
         return _numbers_between(given, *how)
     items = [one.astype("M8[D]").item() if isinstance(one, np.datetime64) else one for one in given]
     if items and all(isinstance(one, str) for one in items):
@@ -216,6 +224,14 @@ def _short_facts(name: str, given: Any) -> dict[str, Any]:
     if len(items) == 2 and all(isinstance(one, datetime.date) for one in items):
         low, high = (one.date() if isinstance(one, datetime.datetime) else one for one in items)
         return {"type": "date", "low": low, "high": high}
+    if items and all(isinstance(one, bool | np.bool_) for one in items):
+        raise InputError(f"columns: {name!r} lists truth values; declare {_TRUTH}")
+    if len(items) > 2 and all(isinstance(one, numbers.Integral) for one in items):
+        codes = [str(one) for one in items]
+        raise InputError(
+            f"columns: {name!r} lists {len(items)} numbers; a range is a pair (low, high), and codes are "
+            f"{{'type': 'category', 'categories': {codes[:3]}, 'numeric': True}}"
+        )
     return _numbers_between(given if isinstance(given, set | frozenset) else items, *how)
 
 

@@ -12,10 +12,13 @@ from pathlib import Path
 import yaml
 
 from discreet.core.disk import real
+from discreet.core.errors import InputError
 from discreet.data.tables.columns import FILL_IN
 from discreet.data.tables.drafting.doubtful_marks import careful
 from discreet.data.tables.drafting.draft_column import (
+    NO_NAME,
     NOTHING,
+    ROW_NUMBERS,
     Known,
     column_line,
     is_open_number,
@@ -35,6 +38,9 @@ from discreet.data.tables.values import Marks
 
 _CAUTION = re.compile(r"^ *# (CAREFUL: .*(?:\n *# (?!A draft for ).*)*)", re.MULTILINE)
 """A comment that begins so, up to its end, or up to the head of the draft."""
+
+_NO_TABLES = (".pkl", ".pickle", ".json", ".npz", ".npy", ".feather", ".orc", ".h5", ".hdf5", ".rds", ".rdata", ".pdf")
+"""Files of other kinds, which would be read as text."""
 
 _HEAD = """\
 # A draft for {path}. Fill in every {mark}; from public knowledge, not by looking at the table.
@@ -75,6 +81,11 @@ def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_
     """
     if path.is_dir():
         return _of_folder(path)
+    if path.name.lower().endswith(_NO_TABLES):
+        raise InputError(
+            f"{path.name} is no table that can be read; give .csv, .parquet, .jsonl, .xlsx, .sav or .dta: a frame of "
+            "pandas is written by frame.to_parquet"
+        )
     csv, text = csv or CsvFormat(), is_text(path)
     if text:
         with said_plainly(path):
@@ -84,6 +95,8 @@ def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_
     kinds = {name: kind_of(whole(rows, name), marks) for name in rows.column_names}
     seen = [public_columns(one, kinds, known.target, newlines=csv.newlines) for one in known.public]
     columns = {name: column_line(name, kind, seen, known) for name, kind in kinds.items()}
+    if text and csv.header and NO_NAME in columns and NO_NAME not in (known.unit, known.target):
+        columns[NO_NAME] = ROW_NUMBERS
     price = ""
     if known.buy_ranges:
         unknown = [name for name in columns if is_open_number(columns[name]) and name != known.target]

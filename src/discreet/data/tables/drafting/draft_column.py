@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,13 @@ _NAMES_SOMEBODY = (
 _PERSONS = ("patient", "person", "subject", "participant", "customer", "client", "user", "member", "kunde", "proband")
 """Whole names of columns that say whose a row is."""
 
+NO_NAME = "column 1"
+"""The first column of a table, if its name is empty."""
+
+ROW_NUMBERS = "{type: ignore}  # by its name, numbers of rows, as pandas and R write them"
+
+_ROW_NUMBERS = re.compile(r"__index_level_\d+__|Unnamed: 0")
+
 _EPOCH = datetime.date(1970, 1, 1)
 
 
@@ -61,6 +69,8 @@ def column_line(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Kno
     """The line of a column: its type, its range or categories if they may be known, and where they come from."""
     if name == known.unit != "row":
         return "{type: ignore}  # says whose a row is; no model sees it"
+    if _ROW_NUMBERS.fullmatch(name) and name != known.target:
+        return ROW_NUMBERS
     if names_somebody(name) and name != known.target:
         return "{type: ignore}  # by its name, this tells who somebody is; if it says whose a row is, name it in unit"
     if kind.name == "boolean":
