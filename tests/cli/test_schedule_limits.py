@@ -105,3 +105,25 @@ def test_pictures(suffix: str, tmp_path: Path, capsys: Capture) -> None:
 def test_what_cannot_be_found(arguments: list[str], says: str, capsys: Capture) -> None:
     assert run(["calibrate", *arguments]) == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [["--sampling", "poisson"], ["--rate", "0.01"], ["--batch", "3", "--population", "300"]],
+    ids=["by name", "by rate", "by batch"],
+)
+def test_poisson_batches_have_no_rho(asked: list[str], capsys: Capture) -> None:
+    """A unit may be in several batches of an epoch. Here its true epsilon is at least 34.16; of disjoint ones, 32.35."""
+    schedule = ["--schedule", "uniform:initial=0.3", "--rho", "11.2", "--delta", "1e-5"]
+    assert found(capsys, *schedule)["epsilon"] < 32.4
+    assert run(["calibrate", *asked, *schedule]) == 2
+    assert "a unit may be in several Poisson batches of an epoch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limit", [["--rho", "0.1"], ["--mu", "0.3"], ["--epsilon", "1", "--delta", "1e-5"]])
+def test_the_initial_noise_is_shown_rounded_up(limit: list[str], capsys: Capture) -> None:
+    plan = ["--sampling", "none", "--schedule", "exponential:rate=0.02", "--epochs", "10", *limit]
+    exact = found(capsys, *plan)["initial"]
+    assert run(["calibrate", *plan]) == 0
+    shown = capsys.readouterr().out.split(":")[0].removeprefix("initial ")
+    assert exact <= float(shown) < exact * (1 + 1e-5)

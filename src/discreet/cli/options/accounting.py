@@ -155,8 +155,9 @@ def show(statement: Statement, as_json: bool, extra: Sequence[tuple[str, float]]
 
 def named(found: Mapping[str, float]) -> str:
     """The result of a calibration for people: noise rounded up, steps whole, all else rounded down."""
+    noise = ("noise_multiplier", "initial")
     texts = {
-        name: str(value) if isinstance(value, int) else (rounded_up if "noise" in name else rounded_down)(value, 6)
+        name: str(value) if isinstance(value, int) else (rounded_up if name in noise else rounded_down)(value, 6)
         for name, value in found.items()
     }
     return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in texts.items())

@@ -76,6 +76,7 @@ _LEAST_RATE, _MOST_STEPS = 1e-6, 10**7
 
 @with_plan
 def calibrate(
+    context: typer.Context,
     plan: PlanOptions,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="The budget to meet.")] = None,
     rho: RhoOption = None,
@@ -104,6 +105,7 @@ def calibrate(
     if (tpr is None) != (fpr is None):
         raise InputError("--tpr and --fpr go together: the most true positives at so many false positives")
     if rho is not None:
+        _refuse_poisson(plan, context)
         _schedule_for_rho(rho, plan, delta, plot, as_json)
         return
     if epsilon is not None and delta is None:
@@ -245,6 +247,17 @@ def _show(limit: Limit, event: Event, spent: float, found: dict[str, float], as_
     )
 
 
+def _refuse_poisson(plan: PlanOptions, context: typer.Context) -> None:
+    """Refuse --rho for Poisson batches that were asked for. By default it counts epochs of disjoint ones."""
+    said = context.get_parameter_source("sampling")
+    asked = said is not None and said.name != "DEFAULT"
+    if plan.sampling == "poisson" and (asked or plan.rate is not None or plan.batch is not None):
+        raise NotProved(
+            "--rho counts epochs of disjoint batches, and a unit may be in several Poisson batches of an epoch; use "
+            "--sampling shuffle or none, or --epsilon with --delta"
+        )
+
+
 def _schedule_for_rho(rho: float, plan: PlanOptions, delta: float | None, plot: Path | None, as_json: bool) -> None:
     """By Yu et al. 2019, Theorem 2: an epoch costs as much as its dearest batch, and epochs add up."""
     rho = checks.positive("--rho", rho)
@@ -278,8 +291,7 @@ def _schedule_for_rho(rho: float, plan: PlanOptions, delta: float | None, plot: 
         echo_json(fields)
         return
     converted = "" if delta is None else f", epsilon {rounded_up(float(str(fields['epsilon'])))} at delta {delta:g}"
-    named = ", ".join(f"{name} {value:.6g}" for name, value in found.fields.items())
     typer.echo(
-        f"{named}: rho {spent:.6g} of {rho:g} after {found.epochs} epochs{converted}, "
+        f"{options.named(found.fields)}: rho {rounded_up(spent, 6)} of {rho:g} after {found.epochs} epochs{converted}, "
         f"{adjacency.value}, proved by zcdp for epochs of disjoint batches or without sampling"
     )
