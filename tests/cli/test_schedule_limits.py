@@ -113,7 +113,7 @@ def test_what_cannot_be_found(arguments: list[str], says: str, capsys: Capture) 
     ids=["by name", "by rate", "by batch"],
 )
 def test_poisson_batches_have_no_rho(asked: list[str], capsys: Capture) -> None:
-    """A unit may be in several batches of an epoch. Here its true epsilon is at least 34.16; of disjoint ones, 32.35."""
+    """A unit may be in several batches of an epoch. Here epsilon is at least 34.16; of disjoint batches it is 32.35."""
     schedule = ["--schedule", "uniform:initial=0.3", "--rho", "11.2", "--delta", "1e-5"]
     assert found(capsys, *schedule)["epsilon"] < 32.4
     assert run(["calibrate", *asked, *schedule]) == 2

@@ -204,3 +204,14 @@ def test_ledger_and_filter_agree_to_the_last_bit(ledger: Ledger, data: st.DataOb
     assert all(math.isfinite(amount) for amount in amounts)
     assert ledger.budget(dataset)[0] == budget
     assert as_dict(budget)["filter"] == budget.kind
+
+
+@pytest.mark.parametrize("budget", [GaussianFilter(0.1, 1e-5), ZcdpFilter(0.1, 1e-5)], ids=["gdp", "zcdp"])
+def test_a_run_that_the_budget_has_no_price_for_is_not_opened(ledger: Ledger, budget: Filter) -> None:
+    """Else nothing could ever be charged, and the budget could not be changed any more."""
+    ledger.set_budget("patients", budget)
+    with pytest.raises(NotProved, match=f"the {budget.kind} budget of data set 'patients' has no price for this run"):
+        ledger.open_run(PLAN, guarantee(1.0), "patients", event=Repeat(STEP, 3))
+    assert [entry.kind for entry in ledger.entries()] == ["budget"]
+    ledger.set_budget("patients", curve_filter(COURSE, 2.0, 1e-5))
+    ledger.open_run(PLAN, guarantee(1.0), "patients", event=Repeat(STEP, 3))

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from discreet.accounting.account import guarantee
+from discreet.accounting.adaptive.filters import GaussianFilter
 from discreet.core.adjacency import Adjacency, Query
 from discreet.core.errors import BudgetExhausted, InputError, NotProved, RandomnessReuse
-from discreet.core.events import BoundedRange, Compose, Event, Gaussian, Poisson, Repeat
+from discreet.core.events import BoundedRange, Compose, Event, Gaussian, Laplace, Poisson, Repeat
 from discreet.ledger import Budget, Ledger
 from discreet.queries import (
     Account,
@@ -245,6 +246,15 @@ def test_an_event_without_a_finite_price_is_not_paid(accounts: Any) -> None:
     with pytest.raises(NotProved, match="no finite epsilon"):
         account.pay(event)
     assert account.ledger.verify().entries == 0
+
+
+def test_a_query_that_the_budget_has_no_price_for_is_not_opened(accounts: Any) -> None:
+    account = accounts(dataset="people", method="rdp")
+    account.ledger.set_budget("people", GaussianFilter(1.0, 1e-6))
+    with pytest.raises(NotProved, match="the gdp budget of data set 'people' has no price for this run"):
+        account.pay(Laplace(3.0))
+    assert account.ledger.budget("people")[1].runs == 0
+    account.pay(Gaussian(3.0))
 
 
 def test_a_payment_holds_what_was_charged(accounts: Any) -> None:

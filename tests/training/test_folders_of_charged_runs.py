@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from problems import linear, tiny_plan, tiny_training
 
-from discreet.core.errors import BudgetExhausted, LedgerError
+from discreet.accounting.adaptive.filters import Filter, GaussianFilter, ZcdpFilter
+from discreet.core.errors import BudgetExhausted, LedgerError, NotProved
 from discreet.core.events import Gaussian
 from discreet.ledger import Budget, Ledger
 from discreet.ledger.store import Store
@@ -114,3 +115,16 @@ def test_a_ledger_that_is_gone_hides_no_mistake(tmp_path: Path, where: Path) -> 
     with pytest.raises(ZeroDivisionError):
         mistake()
     assert shared.path.exists()
+
+
+@pytest.mark.parametrize("budget", [GaussianFilter(1.0, 1e-5), ZcdpFilter(1.0, 1e-5)], ids=["gdp", "zcdp"])
+def test_a_run_that_the_budget_has_no_price_for_leaves_nothing(tmp_path: Path, budget: Filter) -> None:
+    """Poisson batches have no mu and no rho: the ledger does not know the run, and there is no folder to resume."""
+    ledger = Ledger(tmp_path / "team.sqlite")
+    ledger.set_budget("people", budget)
+    training = tiny_training(tmp_path, ledger=tmp_path / "team.sqlite", dataset_id="people")
+    with pytest.raises(NotProved, match=f"the {budget.kind} budget of data set 'people' has no price for this run"):
+        training.run(progress=False)
+    assert [entry.kind for entry in ledger.entries()] == ["budget"]
+    assert not (tmp_path / "run").exists()
+    ledger.close()

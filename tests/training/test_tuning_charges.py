@@ -15,9 +15,9 @@ from searches import KINDS, build, tuning, tuning_of, with_trials
 from torch import Tensor, nn
 
 from discreet import BudgetExhausted, EarlyStopping, InputError, Setup
-from discreet.accounting.adaptive.filters import BasicFilter
+from discreet.accounting.adaptive.filters import BasicFilter, ZcdpFilter
 from discreet.core.adjacency import Query
-from discreet.core.errors import DiscreetError, Interrupted
+from discreet.core.errors import DiscreetError, Interrupted, NotProved
 from discreet.core.events import Gaussian
 from discreet.core.trials import PoissonTrials
 from discreet.ledger import Ledger
@@ -125,3 +125,14 @@ def test_a_candidate_that_cannot_be_trained_is_refused_before_anything_is_charge
 def test_queries_before_the_first_step_are_refused_before_anything_is_charged(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot begin with queries"):
         tuning(tmp_path, plan={"before": [Gaussian(20.0, Query.COUNT)]})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_search_that_the_budget_has_no_price_for_is_not_opened(tmp_path: Path, kind: str) -> None:
+    books = Ledger(tmp_path / "shared.sqlite")
+    books.set_budget("blobs", ZcdpFilter(1.0, 1e-5))
+    search = tuning_of(kind, tmp_path, ledger=tmp_path / "shared.sqlite", dataset_id="blobs", engine="reference")
+    with pytest.raises(NotProved, match="the zcdp budget of data set 'blobs' has no price for this run"):
+        search.run()
+    assert [entry.kind for entry in books.entries()] == ["budget"]
+    books.close()

@@ -122,12 +122,14 @@ class Ledger:
         dataset: str = "",
         own_filter: Filter | None = None,
         remember: Callable[[str], None] = lambda run: None,
+        event: Event | None = None,
     ) -> str:
         """Open a run and return its identifier; a basic budget of its data set is charged for the whole run.
 
         `remember` is told the identifier before anything is charged, so that no charge is without a name.
         Raises `BudgetExhausted`, and writes nothing, if the run does not fit. A data set without a budget has no limit.
-        A filter over steps, the data set's or the run's `own_filter`, decides on each block in `reserve`.
+        A filter over steps, the data set's or the run's `own_filter`, decides on each block in `reserve`; the data
+        set's must have a price for each part of `event`, all that the run may release, else it is `NotProved`.
         """
         if not isinstance(guarantee, Guarantee):
             raise InputError(f"a run is opened with a guarantee; {type(guarantee).__name__} promises nothing")
@@ -141,7 +143,7 @@ class Ledger:
             budgets = budgets_of(connection, dataset) if dataset else []
             if budgets:
                 self._check_uncut(connection, dataset)
-                self._totals.admit(connection, dataset, budgets, self._length, guarantee)
+                self._totals.admit(connection, dataset, budgets, self._length, guarantee, event)
                 self._note_total(connection, dataset)
             else:
                 others = store.names(connection, "budget")

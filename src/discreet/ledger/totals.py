@@ -20,9 +20,10 @@ from discreet.accounting.adaptive.costs import Amounts, checked
 from discreet.accounting.adaptive.filter_decision import start
 from discreet.accounting.adaptive.filters import Filter
 from discreet.core.errors import BudgetExhausted, DiscreetError, LedgerError
+from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee
 from discreet.ledger import store
-from discreet.ledger.budget import Charged, admit_run, check_alike, decoded, over_steps
+from discreet.ledger.budget import Charged, admit_run, check_alike, check_priced, decoded, over_steps
 from discreet.ledger.chain import Entry, check_seal
 from discreet.ledger.meter import cost_of, within
 from discreet.ledger.names import compared
@@ -95,13 +96,21 @@ class Totals:
         return total
 
     def admit(
-        self, connection: Connection, dataset: str, budgets: Collection[Filter], end: int, run: Guarantee
+        self,
+        connection: Connection,
+        dataset: str,
+        budgets: Collection[Filter],
+        end: int,
+        run: Guarantee,
+        event: Event | None = None,
     ) -> None:
-        """Raise `BudgetExhausted` or `InputError` unless a run fits all `budgets` of its data set."""
+        """Raise `BudgetExhausted`, `NotProved` or `InputError` unless a run fits all `budgets` of its data set."""
         earlier = self.of(connection, dataset, budgets, end).charged
         for budget in budgets:
             check_alike(budget, earlier.kinds, dataset)
             admit_run(budget, earlier, run, dataset)
+            if event is not None:
+                check_priced(budget, event, dataset)
 
     def within(self, connection: Connection, dataset: str, budgets: Iterable[Filter], end: int) -> Total:
         """The same; `LedgerError`, or `BudgetExhausted` for a name of several forms, if more was charged than a filter

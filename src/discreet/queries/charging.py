@@ -96,7 +96,7 @@ class Account:
         body = {"event": to_json(event), "delta": self.delta, "adjacency": self.adjacency, "method": self.method}
         fingerprint = "sha256:" + hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         stream = self.start(0)
-        run = self._ledger.open_run(fingerprint, price, self.dataset)
+        run = self._ledger.open_run(fingerprint, price, self.dataset, event=event)
         attempt = self._ledger.start_attempt(
             run, fingerprint, {"engine": QUERIES, "noise": self.noise, "randomness": stream.kind}
         )

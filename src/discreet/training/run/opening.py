@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.clipping import ENGINES, Engine
 from discreet.core.disk import share_lock
 from discreet.core.errors import DiscreetError, LedgerError
-from discreet.core.events import Event
+from discreet.core.events import Compose, Event
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.distributed.team import Team
@@ -57,13 +56,13 @@ def started(folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions) -
             options.on_open()
         charged = Ledger(options.ledger or folder.ledger)
         try:
-            _check_priced(charged, options.dataset_id, plan.before)
             run = charged.open_run(
                 plan.fingerprint(),
                 plan.guarantee(),
                 options.dataset_id,
                 plan.filter,
                 lambda run: folder.remember(run, charged.where),
+                _released(plan),
             )
         except BaseException:
             charged.close()
@@ -110,12 +109,12 @@ def check_room(where: str | None, dataset: str, guarantee: Callable[[], Guarante
         ledger.close()
 
 
-def _check_priced(ledger: Ledger, dataset: str, before: Sequence[Event]) -> None:
-    """Refuse queries that the data set's filter cannot price, before any of them is charged."""
-    budget = ledger.budget(dataset)[0] if dataset and before else None
-    if budget is not None and not isinstance(budget, BasicFilter):
-        for event in before:
-            budget.cost(event)
+def _released(plan: Plan | AdaptivePlan) -> Event:
+    """All that a fixed plan releases; of an adaptive one, one event of each kind as it starts."""
+    if isinstance(plan, Plan):
+        return plan.event()
+    bought = [one for one in (*plan.metrics, plan.counts, plan.line_search) if one is not None]
+    return Compose((*plan.before, plan.first_event, *(one.event for one in bought)))
 
 
 @contextmanager

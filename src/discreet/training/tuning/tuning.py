@@ -181,10 +181,11 @@ class Tuning:
             self._make_folder()
         ledger = Ledger(self._where.ledger or self.folder / "ledger.sqlite")
         try:
-            run = ledger.open_run(self.plan.fingerprint(), self.guarantee, self._where.dataset_id)
+            event, dataset = self.plan.event(), self._where.dataset_id
+            run = ledger.open_run(self.plan.fingerprint(), self.guarantee, dataset, event=event)
             mechanism = replace(self._mechanism, randomness=randomness).as_dict()
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), mechanism)
-            ledger.reserve(run, attempt, lambda _charged: [self.plan.event()])
+            ledger.reserve(run, attempt, lambda _charged: [event])
             return run, tuple(ledger.entries(run))
         finally:
             ledger.close()
