@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
+
+
+class _Silence:
+    """Made by whoever comes first, and undone by who leaves last, in whatever thread."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = Lock(), 0, logging.NOTSET
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = logging.root.manager.disable
+            self._inside += 1
+            logging.disable(sys.maxsize)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                logging.disable(self._before)
+
+
+_SILENCE = _Silence()
 
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Inside, nothing is logged, by this library or another, in any thread."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
+    """Inside, nothing is logged, by this library or another, at any level, in any thread."""
+    _SILENCE.enter()
     try:
         yield
     finally:
-        logging.disable(before)
+        _SILENCE.leave()
 
 
 @contextmanager
