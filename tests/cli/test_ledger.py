@@ -263,3 +263,19 @@ def test_filters_that_cannot_be_set(path: Path, ask: Command, options: tuple[str
     assert code == 2
     assert err
     assert not path.exists() or sql(path, "SELECT count(*) FROM discreet_entries") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        "--filter gdp --epsilon 3 --delta 5e-324",
+        "--filter gdp --epsilon 1e308 --delta 1e-5",
+        "--filter zcdp --epsilon 1e-300 --delta 1e-5",
+        "--filter rdp-order --epsilon 3 --delta 1e-5 --noise 1e-200 --steps 5",
+        "--filter rdp-curve --epsilon 3 --delta 1e-5 --noise 1e-200 --steps 5",
+    ],
+)
+def test_a_budget_beyond_all_numbers_is_one_line(ask: Command, budget: str) -> None:
+    code, _, said = ask("budget", "--dataset-id", "people", *budget.split())
+    assert (code, len(said.splitlines())) == (2, 1)
+    assert "leaves nothing to spend" in said

@@ -96,15 +96,22 @@ def curve_filter(
 
 def zcdp_filter(epsilon: float, delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> ZcdpFilter:
     """The zCDP filter whose rho converts to epsilon at delta."""
-    rho = zcdp.rho_for(epsilon, delta)
+    rho = _some(zcdp.rho_for(epsilon, delta), epsilon, delta)
     return _within(epsilon, lambda share: ZcdpFilter(rho * share, delta, adjacency))
 
 
 def gaussian_filter(epsilon: float, delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> GaussianFilter:
     """The Gaussian-DP filter whose mu is (epsilon, delta)-private."""
     epsilon = checks.positive("epsilon", epsilon)
-    mu = gdp.mu_for(epsilon, checks.open_unit("delta", delta))
+    mu = _some(gdp.mu_for(epsilon, checks.open_unit("delta", delta)), epsilon, delta)
     return _within(epsilon, lambda share: GaussianFilter(mu * mu * share, delta, adjacency))
+
+
+def _some(largest: float, epsilon: float, delta: float) -> float:
+    """A budget in the currency of a filter; `InputError` if it is 0."""
+    if not largest > 0:
+        raise InputError(f"epsilon {epsilon:g} at delta {delta:g} leaves nothing to spend; raise epsilon or delta")
+    return largest
 
 
 def _scales(
@@ -127,8 +134,11 @@ def _scales(
 def _curve(course: Event, adjacency: Adjacency, orders: Sequence[float]) -> Array:
     if not tally(course):
         raise InputError("the planned course releases nothing; a filter needs a course to choose its orders by")
-    with np.errstate(all="ignore"):
-        return releases(course, adjacency).rdp_curve()(orders)
+    try:
+        with np.errstate(all="ignore"):
+            return releases(course, adjacency).rdp_curve()(orders)
+    except ArithmeticError:  # so little noise that nothing is proved at any order
+        return np.full(len(orders), np.inf)
 
 
 def _room(orders: Sequence[float], epsilon: float, delta: float, conversion: Conversion) -> Array:

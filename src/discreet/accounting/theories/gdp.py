@@ -28,7 +28,8 @@ def delta_bounds(mu: float, epsilon: float) -> tuple[float, float]:
     """
     first = float(log_ndtr(-epsilon / mu + mu / 2))
     second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
-    size = 1 + abs(first) + abs(second) + epsilon + (epsilon / mu + mu) ** 2
+    reach = epsilon / mu + mu
+    size = 1 + abs(first) + abs(second) + epsilon + reach * reach  # infinite where ** would overflow
     error = math.exp(first) * 64 * _ROUNDOFF * size + 1e-300
     value = -math.exp(first) * math.expm1(min(second - first, 0.0))
     return max(0.0, value - error), min(1.0, value + error)
@@ -44,11 +45,12 @@ def epsilon_bounds(mu: float, delta: float) -> tuple[float, float]:
 
 
 def mu_for(epsilon: float, delta: float) -> float:
-    """The largest mu, rounded down, that is (epsilon, delta)-private: inverts `delta_bounds` and `epsilon_bounds`."""
+    """The largest mu, rounded down, that is (epsilon, delta)-private: inverts `delta_bounds` and `epsilon_bounds`. It
+    is 0 if none above 1e-150 is proved to be."""
     low, high = 0.0, 1.0
     while delta_bounds(high, epsilon)[1] <= delta and high < 1e150:
         low, high = high, 2 * high
-    while high - low > 1e-13 * high:
+    while high - low > 1e-13 * high and high > 1e-150:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if delta_bounds(middle, epsilon)[1] <= delta else (low, middle)
     return low

@@ -66,10 +66,11 @@ def delta(rho: float, epsilon: float) -> float:
 
 
 def rho_for(epsilon: float, delta: float) -> float:
-    """The largest rho, rounded down, with `epsilon(rho, delta)` at most `epsilon`: a budget in zCDP."""
+    """The largest rho, rounded down, with `epsilon(rho, delta)` at most `epsilon`: a budget in zCDP. It is 0 if only
+    rhos below 1e-300 have that."""
     target = checks.positive("epsilon", epsilon)
     low, high = rho_for_loose(target, delta), target
-    while high - low > 1e-9 * high:
+    while high - low > 1e-9 * high and high > 1e-300:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if _epsilon(middle, delta) <= target else (low, middle)
     return low
