@@ -79,8 +79,9 @@ def late_name(patch: pytest.MonkeyPatch) -> None:
     real = Ledger.open_run
 
     def opened(self: Ledger, *given: Any) -> str:
-        run = real(self, *given[:-1])
-        given[-1](run)
+        *before, remember, event = given
+        run = real(self, *before, event=event)
+        remember(run)
         return run
 
     patch.setattr(Ledger, "open_run", opened)
