@@ -79,8 +79,8 @@ def late_name(patch: pytest.MonkeyPatch) -> None:
     real = Ledger.open_run
 
     def opened(self: Ledger, *given: Any) -> str:
-        *before, remember, event = given
-        run = real(self, *before, event=event)
+        plan, whole, dataset, own, remember, event = given
+        run = real(self, plan, whole, dataset, own, event=event)
         remember(run)
         return run
 
