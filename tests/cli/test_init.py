@@ -68,6 +68,12 @@ def test_the_module_trains_publishes_and_is_accepted(capsys: pytest.CaptureFixtu
     assert "ACCEPTED" in capsys.readouterr().out
 
 
+def test_what_there_is_to_start_from_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "patients.csv"]) == 2
+    said = "Invalid value for 'kind': 'patients.csv' is not one of 'table', 'images', 'module'."
+    assert capsys.readouterr().err == f"discreet: {said}\n"
+
+
 @pytest.mark.parametrize("kind", Kind)
 def test_nothing_is_overwritten(kind: Kind, capsys: pytest.CaptureFixture[str]) -> None:
     there = Path(DEFAULTS[kind])

@@ -198,7 +198,7 @@ def _run(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return _fail("interrupted", 130)
     except typer.TyperException as error:
-        message = error.format_message()  # "" where help was shown instead
+        message = error.format_message().replace(": Value error, ", ": ")  # "" where help was shown instead
         return _fail(message, error.exit_code) if message else error.exit_code
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
