@@ -254,3 +254,34 @@ def test_bfloat16_becomes_float32_exactly(make: Any) -> None:
     assert torch.equal(found, values.float())
     part = torch.randn(4, requires_grad=True)
     assert not Columns({"a": part, "y": SIDES}, "y", "a").gather(np.arange(4))[0].requires_grad
+
+
+def test_targets_of_pandas_in_another_order_are_refused() -> None:
+    """Rows are paired by place, so a series that was sorted would have the labels of other rows."""
+    inputs, targets = FRAME[["age", "dose"]], FRAME["ill"]
+    with pytest.raises(InputError, match="have another order than inputs, and rows are paired by place"):
+        as_private((inputs, targets[::-1]))
+    for same in (targets, targets.reset_index(drop=True).rename(index=lambda row: row + 100), targets.to_numpy()):
+        assert as_private((inputs, same)).rows == 30
+
+
+def test_columns_of_one_name_are_refused_by_it() -> None:
+    twice = pd.concat([FRAME, FRAME[["age"]]], axis=1)
+    with pytest.raises(InputError, match="two columns are called 'age'; rename one"):
+        Columns(twice, target="ill").gather(np.arange(3))
+    with pytest.raises(InputError, match="two columns are called 'age'; rename one"):
+        as_private((twice, FRAME["ill"]))
+
+
+def test_gaps_of_nullable_columns_are_named_by_their_row(tmp_path: Path) -> None:
+    gaps = FRAME.assign(visits=pd.array([1, None, 3] * 10, dtype="Int64"))
+    with pytest.raises(InputError, match="a feature in row 1 of the data, counted from 0, is NaN"):
+        _trained(Columns(gaps, target="ill"), 4, tmp_path)
+
+
+def _trained(data: object, width: int, folder: Path) -> None:
+    plan = discreet.Plan.poisson(population=30, batch=5, steps=1, clip_norm=1.0, delta=1e-3, noise_multiplier=1.0)
+    model = nn.Linear(width, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    run = discreet.training.RunOptions(folder / "run")
+    discreet.Training(plan, model, nn.CrossEntropyLoss(), optimizer, data, run=run).run(progress=False)

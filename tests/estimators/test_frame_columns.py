@@ -136,3 +136,9 @@ def test_codes_are_declared_as_the_error_says() -> None:
 def test_a_forgotten_declaration_names_that_of_mixed_frames() -> None:
     with pytest.raises(InputError, match="or of a frame with texts, days or gaps columns="):
         of_frames(columns=None).fit(MIXED, np.array(["a", "b", "c"] * 100))
+
+
+def test_labels_in_another_order_are_refused() -> None:
+    labels = pd.Series(["a", "b", "c"] * 100, index=MIXED.index)
+    with pytest.raises(InputError, match="have another order than inputs"):
+        of_frames().fit(MIXED, labels[::-1])

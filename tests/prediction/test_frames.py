@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.cli.app import run
 from discreet.core.errors import InputError, VerificationFailed
 from discreet.data.tables import Encoder, Schema
-from discreet.prediction import load, predict_frame
+from discreet.prediction import load, predict_frame, predict_table
 from discreet.recipes.models.models import MODELS
 
 SCHEMA = {
@@ -194,3 +195,25 @@ def test_columns_of_whole_numbers_are_amounts_for_a_model_of_ones_own(tmp_path: 
     words = torch.nn.Sequential(torch.nn.Embedding(5, 2), torch.nn.Flatten())
     folder_of(tmp_path / "w", words, ModelSpec(module="Sequential"))
     assert predict_frame(load(tmp_path / "w", words), pa.table({"words": [[0, 1, 4], [2, 2, 2]]})).shape == (2, 6)
+
+
+def test_what_cannot_be_read_as_a_table_is_refused_by_name(tmp_path: Path) -> None:
+    predictor = load(of_table(tmp_path / "m"))
+    frame = ROWS.to_pandas()
+    for given, said in (
+        (frame.iloc[0], "a Series is no table; give a frame: of one row of pandas, frame.iloc[[0]]"),
+        (frame.assign(age=[30, "old", 50]), "the column 'age' has values of several types"),
+        (frame.drop(columns="age"), "the frame has no column 'age'"),
+    ):
+        with pytest.raises(InputError, match=re.escape(said)):
+            predict_frame(predictor, given)
+
+
+def test_the_name_of_a_folder_is_no_model(tmp_path: Path) -> None:
+    folder = of_table(tmp_path / "m")
+    for call in (
+        lambda: predict_frame(str(folder), ROWS),  # type: ignore[arg-type]
+        lambda: predict_table(folder, "rows.csv"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InputError, match=r"give the published model, discreet.load\(FOLDER\), in the place of '/"):
+            call()

@@ -24,6 +24,7 @@ from discreet.core.array_types import Array
 from discreet.core.errors import InputError, Interrupted
 from discreet.core.guarantee import Guarantee
 from discreet.data.private.overlap import refuse_own_rows
+from discreet.data.private.pairs import refuse_other_order
 from discreet.data.tables import Encoder
 from discreet.estimators.around import refuse_leaks
 from discreet.estimators.checked import attempted, column_names, plain
@@ -162,6 +163,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if self.columns is not None and self.bounds is not None:
             raise InputError("give either bounds, for rows of numbers, or columns, for a frame")
         refuse_unreadable(X, "X", numbers=self.columns is None)
+        refuse_other_order(X, y)
         y = self._readable(y)
         if self.columns is not None:
             rows = frame_rows(X, facts_of(self.columns))

@@ -10,10 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 from discreet.data.private.arrow_frames import ArrowTable
 from discreet.prediction.answers import answers, of_scores
-from discreet.prediction.load import Predictor
+from discreet.prediction.load import Predictor, refuse_other
+
+_UNLIKE = (pa.ArrowException, TypeError, ValueError)
+"""Errors of pyarrow about values that no column can hold."""
 
 
 def predict_frame(predictor: Predictor, frame: Any, keep: tuple[str, ...] = ()) -> Any:
@@ -23,6 +26,7 @@ def predict_frame(predictor: Predictor, frame: Any, keep: tuple[str, ...] = ()) 
     schema; else its columns side by side are the inputs. `keep`: columns that are copied (models of tables).
     `InputError` if the rows do not fit the model.
     """
+    refuse_other(predictor)
     table = _table(frame)
     if predictor.spec.table is None:
         if keep:
@@ -41,16 +45,38 @@ def predict_frame(predictor: Predictor, frame: Any, keep: tuple[str, ...] = ()) 
             try:
                 found = answers(predictor, path, keep).columns
             except InputError as error:
-                raise InputError(str(error).replace(str(path), "the frame, whose rows count from 1 here")) from None
+                said = str(error).replace(f"{path}:", "the frame, whose rows count from 1 here:")
+                raise InputError(said.replace(str(path), "the frame")) from None
     return _as_given(pa.table(found), frame)
 
 
 def _table(frame: Any) -> pa.Table:
     if hasattr(frame, "iloc") and hasattr(frame, "columns"):
-        return pa.Table.from_pandas(frame, preserve_index=False)
+        try:
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        except _UNLIKE:
+            raise InputError(_mixed(frame)) from None
     if hasattr(frame, "__arrow_c_stream__"):
-        return pa.table(frame)
+        try:
+            return pa.table(frame)
+        except _UNLIKE:
+            raise InputError(
+                f"{kind_of(frame)} is no table; give a frame: of one row of pandas, frame.iloc[[0]]"
+            ) from None
     raise InputError(f"give a frame of pandas or polars or a table of Arrow, got {type(frame).__name__}")
+
+
+def _mixed(frame: Any) -> str:
+    """The message for a frame of pandas that Arrow does not take, with the name of the column."""
+    for name in frame.columns:
+        try:
+            pa.array(frame[name], from_pandas=True)
+        except _UNLIKE:
+            return (
+                f"the column {str(name)!r} has values of several types, or of one that Arrow does not have; bring them "
+                "to one, for example with astype(str)"
+            )
+    return "the frame cannot be read as a table of Arrow; give each column a name of its own, and values of one type"
 
 
 def _as_given(found: pa.Table, frame: Any) -> Any:

@@ -140,6 +140,13 @@ class Predictor:
         return rows.reshape(-1, *shape)
 
 
+def refuse_other(predictor: object) -> None:
+    """Refuse what `load` has not returned, such as the name of a folder."""
+    if not isinstance(predictor, Predictor):
+        shown = f"{str(predictor)!r:.80}" if isinstance(predictor, str | Path) else kind_of(predictor)
+        raise InputError(f"give the published model, discreet.load(FOLDER), in the place of {shown}")
+
+
 def load(folder: str | Path, model: nn.Module | None = None) -> Predictor:
     """Read a published folder; nothing in it is run, and no pickle is read.
 

@@ -13,7 +13,7 @@ from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, blocks, new_rows
 from discreet.data.tables.files.as_written import as_written
-from discreet.prediction.load import Predictor
+from discreet.prediction.load import Predictor, refuse_other
 
 
 def encode_table(predictor: Predictor, path: str | Path) -> Array:
@@ -48,6 +48,7 @@ def predict_table(predictor: Predictor, path: str | Path) -> tuple[Encoder, Arra
 
 def _encoder(predictor: Predictor) -> Encoder:
     """The encoder of the model's table; `InputError` if it was not trained on one."""
+    refuse_other(predictor)
     if predictor.spec.table is None:
         raise InputError("this model was not trained on a table with a schema; give its rows as an array")
     return Encoder.from_json(predictor.spec.table)

@@ -47,6 +47,7 @@ def paired(data: object) -> tuple[Tensor, Tensor] | None:
     """
     if not isinstance(data, tuple) or len(data) != 2:
         return None
+    refuse_other_order(*data)
     inputs, targets = (_tensor(part, name) for part, name in zip(data, ("inputs", "targets"), strict=True))
     if inputs is None or targets is None:
         return None
@@ -57,6 +58,19 @@ def paired(data: object) -> tuple[Tensor, Tensor] | None:
         which = "fewer" if len(targets) < len(inputs) else "more"
         raise InputError(f"data has {which} targets than inputs; give one for each")
     return inputs, targets
+
+
+def refuse_other_order(inputs: object, targets: object) -> None:
+    """Refuse targets of pandas whose index has the rows of the inputs in another order: pairs go by place."""
+    one: Any = getattr(inputs, "index", None)
+    other: Any = getattr(targets, "index", None)
+    if one is None or not (hasattr(one, "equals") and hasattr(other, "equals")) or one.equals(other):
+        return
+    if one.is_unique and len(one) == len(other) and one.isin(other).all():
+        raise InputError(
+            "by their index, targets have another order than inputs, and rows are paired by place; give "
+            "targets.loc[inputs.index]"
+        )
 
 
 def numbers(values: Any, what: str, *, real: bool = False) -> Tensor:
@@ -101,9 +115,12 @@ def features(frame: Frame | ArrowTable) -> Tensor:
         if any(part.dim() != 1 for part in parts):
             raise InputError("a column holds lists; name it alone: discreet.Columns(data, target=NAME, inputs=NAME)")
         return torch.stack(parts, dim=1)
-    for name in frame.columns:
-        numbers(frame[name].to_numpy(), f"the column {name!r}", real=True)
-    return torch.from_numpy(np.array(frame.to_numpy(), np.float32))
+    names = list(frame.columns)
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise InputError(f"two columns are called {twice!r}; rename one")
+    parts = [numbers(frame[name].to_numpy(), f"the column {name!r}", real=True) for name in names]
+    return torch.stack(parts, dim=1) if parts else torch.zeros(len(frame.to_numpy()), 0)
 
 
 def _tensor(part: object, what: str) -> Tensor | None:
