@@ -100,6 +100,9 @@ def test_pictures(suffix: str, tmp_path: Path, capsys: Capture) -> None:
         (["--noise", "1", "--steps", "5", *SAMPLED, "--plot", "x.png"], "--plot draws a --schedule"),
         (["--schedule", "uniform:initial=4", *SAMPLED, "--plot", "x.gif"], ".png or .svg"),
         (["--rho", "1"], "--rho needs --schedule"),
+        (["--rho", "1", "--schedule", "uniform:initial=4", "--noise", "1"], "--rho does not heed --noise:"),
+        (["--rho", "1", "--schedule", "uniform:initial=4", "--steps", "5"], "--rho does not heed --steps:"),
+        (["--rho", "1", "--schedule", "uniform:initial=4", "--method", "rdp"], "--rho does not heed --method:"),
     ],
 )
 def test_what_cannot_be_found(arguments: list[str], says: str, capsys: Capture) -> None:

@@ -106,6 +106,7 @@ def calibrate(
         raise InputError("--tpr and --fpr go together: the most true positives at so many false positives")
     if rho is not None:
         _refuse_poisson(plan, context)
+        _refuse_unheeded(plan, method)
         _schedule_for_rho(rho, plan, delta, plot, as_json)
         return
     if epsilon is not None and delta is None:
@@ -255,6 +256,17 @@ def _refuse_poisson(plan: PlanOptions, context: typer.Context) -> None:
         raise NotProved(
             "--rho counts epochs of disjoint batches, and a unit may be in several Poisson batches of an epoch; use "
             "--sampling shuffle or none, or --epsilon with --delta"
+        )
+
+
+def _refuse_unheeded(plan: PlanOptions, method: Method) -> None:
+    """Refuse options that a schedule found for --rho would not heed."""
+    names = ("noise", "noise_list", "steps", "bands", "chosen", "capacity", "full")
+    given = [f"--{name.replace('_', '-')}" for name in names if getattr(plan, name) is not None]
+    given += [] if method is Method.PLD else ["--method"]
+    if given:
+        raise InputError(
+            f"--rho does not heed {given[0]}: it finds the noise of a --schedule over --epochs; leave it out"
         )
 
 
