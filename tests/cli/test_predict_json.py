@@ -72,6 +72,8 @@ def test_a_date_is_predicted_as_a_day(capsys: pytest.CaptureFixture[str]) -> Non
     header, first, dropped = lines(capsys, "m", "n.parquet", "--keep", "when")
     assert (header, first, dropped) == (",".join(wanted), ",".join(wanted.values()), "2020-03-01,,,")
     assert json.loads(lines(capsys, "m", "n.parquet", "--keep", "when", "--json")[0]) == wanted
+    assert run(["predict", "m", "n.parquet", "--keep", "wen"]) == 2
+    assert "--keep: n.parquet has no column 'wen'; it has age, grade, cost, when" in capsys.readouterr().err
     lines(capsys, "m", "n.parquet", "--out", "p.parquet")
     assert pq.read_table("p.parquet").schema.types == [pa.date32()] * 3
 

@@ -155,3 +155,9 @@ def test_a_declared_spread_helps_where_the_range_is_wide(tmp_path: Path) -> None
         (tmp_path / name).mkdir()
     assert trained_error(tmp_path / "with", AMOUNT | {"spread": 16.0, "centre": 40.0}) < 16.0
     assert trained_error(tmp_path / "without", AMOUNT) > 16.0
+
+
+def test_a_target_of_one_class_is_refused() -> None:
+    """Such as classes that come from a public table with one of them alone."""
+    with pytest.raises(InputError, match="the target 'y' has one class, 'ill'; declare all that there may be"):
+        table_recipe(schema(target={"type": "category", "categories": ["ill"]}), 3.0, None)

@@ -13,6 +13,7 @@ from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, blocks, new_rows
 from discreet.data.tables.files.as_written import as_written
+from discreet.data.tables.files.reading import column_names
 from discreet.prediction.load import Predictor, refuse_other
 
 
@@ -61,5 +62,8 @@ def copied_columns(path: str | Path, encoder: Encoder, names: Sequence[str]) -> 
     if Path(path).is_dir():
         raise InputError("--keep copies columns of a table; a folder of images has none")
     schema = as_written(Path(path), encoder.schema, encoder.schema.features).model_copy(update={"others": "ignore"})
+    lacks = [name for name in names if name not in (there := column_names(Path(path), schema.csv))]
+    if lacks:
+        raise InputError(f"--keep: {path} has no column {lacks[0]!r}; it has {', '.join(there)[:200]}")
     found = pa.Table.from_batches(list(blocks(Path(path), schema, names)))
     return {name: found.column(name).combine_chunks() for name in names}

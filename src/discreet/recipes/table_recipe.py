@@ -26,6 +26,7 @@ from discreet.core.adjacency import Unit
 from discreet.core.checks import default_delta
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema, provisional, refuse_bought
+from discreet.data.tables.categories import Category
 from discreet.data.tables.wide import Image
 from discreet.plan import NoSampling, Plan
 from discreet.plan.suggest import suggest
@@ -133,6 +134,13 @@ def _check_declared(schema: Schema, epsilon: float | None) -> None:
         raise InputError("say what may be given away about a person: --epsilon, for example --epsilon 3")
     if not schema.target:
         raise InputError("say which column to predict: --target COLUMN, or target in the schema")
+    for name in schema.target:
+        column = schema.columns[name]
+        if isinstance(column, Category) and len(column.categories) == 1:
+            raise InputError(
+                f"the target {name!r} has one class, {column.categories[0]!r:.80}; declare all that there "
+                "may be, two at least"
+            )
     if schema.unit is None:
         raise InputError(
             "say whose the rows are: --unit COLUMN if a person may have several rows, --unit row if every person has "
