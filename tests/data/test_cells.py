@@ -24,16 +24,53 @@ COLUMNS = {
     "code": {"type": "category", "categories": ["01069", "1069", "x"], "unseen": "other", "missing": "flag"},
     "day": {"type": "date", "low": "2000-01-01", "high": "2030-01-01", "missing": "flag"},
     "wave": {"type": "category", "categories": ["2024-01-31", "2024-02-29", "first"], "missing": "flag"},
+    "key": {"type": "category", "categories": ["100000000000000000", "7"], "unseen": "other", "missing": "flag"},
     "sick": {"type": "boolean"},
 }
 JANUARY, FEBRUARY = datetime.datetime(2024, 1, 31), datetime.datetime(2024, 2, 29)
 ROWS: list[dict[str, Any]] = [
-    {"income": 1.5, "level": 2.5, "member": True, "code": "01069", "day": JANUARY, "wave": JANUARY, "sick": True},
-    {"income": 2, "level": 1, "member": False, "code": "1069", "day": FEBRUARY, "wave": FEBRUARY, "sick": False},
-    {"income": 7e-7, "level": True, "member": True, "code": "1069", "day": None, "wave": None, "sick": "no"},
+    {
+        "income": 1.5,
+        "level": 2.5,
+        "member": True,
+        "code": "01069",
+        "day": JANUARY,
+        "wave": JANUARY,
+        "key": "100000000000000000",
+        "sick": True,
+    },
+    {
+        "income": 2,
+        "level": 1,
+        "member": False,
+        "code": "1069",
+        "day": FEBRUARY,
+        "wave": FEBRUARY,
+        "key": 7,
+        "sick": False,
+    },
+    {
+        "income": 7e-7,
+        "level": True,
+        "member": True,
+        "code": "1069",
+        "day": None,
+        "wave": None,
+        "key": 7.0,
+        "sick": "no",
+    },
 ]
 ODD: list[dict[str, Any]] = [
-    {"income": "3", "level": "A", "member": None, "code": "x", "day": "2024-03-01", "wave": "first", "sick": "yes"},
+    {
+        "income": "3",
+        "level": "A",
+        "member": None,
+        "code": "x",
+        "day": "2024-03-01",
+        "wave": "first",
+        "key": None,
+        "sick": "yes",
+    },
     {"income": None, "level": None, "sick": 1},
     {"sick": True, "level": "true"},
     {"level": ["A"], "sick": 0.0},
@@ -157,3 +194,13 @@ def test_values_of_which_some_have_a_label(tmp_path: Path) -> None:
         frame.to_stata(path, write_index=False, value_labels={"visits": {99: "none"}})
         found = public_table(path, Encoder(validate(Schema, facts, "schema"))).inputs
         torch.testing.assert_close(found.flatten(), torch.tensor(expected))
+
+
+def test_a_row_beyond_the_names_of_a_spreadsheet_is_refused(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["a", "b"], [1, 2], [3, 4, 5]):
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    with pytest.raises(InputError, match="a row with more cells than the first; give every column a name"):
+        draft(tmp_path / "t.xlsx")

@@ -134,10 +134,10 @@ def test_stata(tmp_path: Path) -> None:
 def test_what_a_file_of_a_spreadsheet_needs_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pandas = pytest.importorskip("pandas")
 
-    def lacking(path: Path, **options: object) -> None:
+    def lacking(path: Path) -> None:
         raise ImportError("openpyxl")
 
-    monkeypatch.setattr(pandas, "read_excel", lacking)
+    monkeypatch.setattr(pandas, "ExcelFile", lacking)
     (tmp_path / "t.xlsx").write_bytes(b"PK")
     with pytest.raises(InputError, match="pip install pandas openpyxl; or save the table"):
         draft(tmp_path / "t.xlsx")
