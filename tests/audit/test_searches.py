@@ -62,6 +62,7 @@ def test_parts_of_the_data(more: dict[str, Any]) -> None:
         (["--grid", "optimizer.lr=0.1,1"], "give --trials"),
         (["--grid", "optimizer.lr=0.1,1", "--trials", "5", "--law", "uniform"], "unknown law"),
         (["--grid", "optimizer.lr=0.1,1", "--kind", "best"], "unknown kind"),
+        (["--grid", "optimizer.lrr=0.1,1", "--trials", "5"], "lrr"),
     ],
 )
 def test_a_search_that_is_no_search(given: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

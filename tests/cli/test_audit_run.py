@@ -112,6 +112,8 @@ def test_of_a_table_the_public_one_is_read_or_none(capsys: pytest.CaptureFixture
     made_up = told(capsys, *table)
     assert "on made-up rows" in made_up
     assert "private.csv" in told(capsys, *table, "--all-public", code=2)
+    whole = told(capsys, "test.csv", *table[1:], "--all-public")
+    assert "on rows that --all-public declares public" in whole
 
 
 def test_a_folder_of_images(capsys: pytest.CaptureFixture[str]) -> None:

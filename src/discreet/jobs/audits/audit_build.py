@@ -22,6 +22,7 @@ from discreet.jobs.tune import KINDS, Wanted
 from discreet.plan import PartsSearch, Search
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import criterion_for, engine_of
+from discreet.recipes.sections.search import with_settings
 from discreet.training import Training
 
 _MAKES = "training"
@@ -61,6 +62,22 @@ def search_of(
             raise InputError("--kind, --trials and --law are of a search; give its --grid, as in discreet tune")
         return None
     return Wanted(kind, grid, trials, law).search(lambda: "validation_accuracy")
+
+
+def check_candidates(
+    search: Search | PartsSearch | None,
+    name: str,
+    data: Path | None,
+    options: TableFacts,
+    settings: Sequence[str],
+    overrides: Mapping[str, object],
+) -> None:
+    """Refuse candidates that the recipe does not take. A Python file knows its settings alone."""
+    if search is None or is_module(name):
+        return
+    recipe = Work.of(name, data, options, settings, overrides).recipe
+    for candidate in search.candidates:
+        with_settings(recipe, candidate)
 
 
 def is_module(name: str) -> bool:

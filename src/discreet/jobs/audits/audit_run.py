@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from discreet.audit.builds.made_up import Maker
@@ -30,6 +30,8 @@ _USUAL, _ROOM = 1000, 0.8
 """Canaries of each kind, unless others are asked for or they would take more than this share of the population."""
 
 _MADE_UP = 2000
+
+_DECLARED = "rows that --all-public declares public"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,9 +135,11 @@ def _of_table(work: Work, *, all_public: bool, made_up: bool) -> tuple[Rows, Cri
     refuse_bought(schema, "would be bought, and an audit buys nothing")
     if made_up or (work.table.test is None and not all_public):
         return _made_up(work.recipe)
-    table = work.table if work.table.test is not None else replace(work.table, test=work.table.path)
     encoder = Encoder(schema)
-    split = table.public_split(work.recipe, encoder, all_public=all_public)
+    if work.table.test is None:
+        whole = work.table.itself(work.recipe, encoder)
+        return Rows(whole.inputs, whole.targets), loss_of(encoder), _DECLARED
+    split = work.table.public_split(work.recipe, encoder, all_public=all_public)
     return _public(split, loss_of(encoder), all_public=all_public)
 
 
@@ -145,7 +149,7 @@ def _public(split: Split, criterion: Criterion, *, all_public: bool) -> tuple[Ro
         raise InputError(
             "an audit in one run trains on public rows, and this data has none: give public test rows, or --made-up"
         )
-    said = "rows that --all-public declares public" if all_public else "rows declared public, of the test"
+    said = _DECLARED if all_public else "rows declared public, of the test"
     return Rows(*rows), criterion, said
 
 

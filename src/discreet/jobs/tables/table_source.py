@@ -135,6 +135,10 @@ class TableSource:
         assert parts[0] is not None
         return Split(parts[0], parts[1], public=parts[2])
 
+    def itself(self, recipe: Recipe, encoder: Encoder) -> PublicTable:
+        """The table itself, where it is declared public."""
+        return public_table(self.path, encoder, seen_as(recipe.features, encoder.shape))
+
     def joining(self, recipe: Recipe, schema: Schema) -> PublicTable | None:
         """The encoded public rows that join every step. No private row is read."""
         return self._read(self.public, recipe, Encoder(schema))

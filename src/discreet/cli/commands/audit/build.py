@@ -47,10 +47,12 @@ def build(
     With --grid, as in `discreet tune`, the search for settings is looked at too.
     """
     from discreet.audit import audit_build
-    from discreet.jobs.audits.audit_build import search_of, subject_of
+    from discreet.jobs.audits.audit_build import check_candidates, search_of, subject_of
 
-    subject = subject_of(recipe, data, options, settings or [], overrides_of(epsilon, delta, population, None))
+    named = recipe, data, options, settings or [], overrides_of(epsilon, delta, population, None)
+    subject = subject_of(*named)
     search = search_of(kind, grid, trials, law)
+    check_candidates(search, *named)
     found = audit_build(subject, search=search, effort=effort)
     if as_json:
         typer.echo(json.dumps(found.as_dict()))
