@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,15 @@ COLUMNS = {
     "member": {"type": "category", "categories": ["true", "false"], "missing": "flag"},
     "code": {"type": "category", "categories": ["01069", "1069", "x"], "unseen": "other", "missing": "flag"},
     "day": {"type": "date", "low": "2000-01-01", "high": "2030-01-01", "missing": "flag"},
+    "since": {"type": "date", "low": "2000-01-01", "high": "2030-01-01", "missing": "flag"},
     "wave": {"type": "category", "categories": ["2024-01-31", "2024-02-29", "first"], "missing": "flag"},
     "key": {"type": "category", "categories": ["100000000000000000", "7"], "unseen": "other", "missing": "flag"},
     "sick": {"type": "boolean"},
 }
 JANUARY, FEBRUARY = datetime.datetime(2024, 1, 31), datetime.datetime(2024, 2, 29)
+NEVER = datetime.datetime(1900, 1, 1)
+"""Stands for a missing value here."""
+
 ROWS: list[dict[str, Any]] = [
     {
         "income": 1.5,
@@ -35,6 +40,7 @@ ROWS: list[dict[str, Any]] = [
         "member": True,
         "code": "01069",
         "day": JANUARY,
+        "since": FEBRUARY,
         "wave": JANUARY,
         "key": "100000000000000000",
         "sick": True,
@@ -45,6 +51,7 @@ ROWS: list[dict[str, Any]] = [
         "member": False,
         "code": "1069",
         "day": FEBRUARY,
+        "since": NEVER,
         "wave": FEBRUARY,
         "key": 7,
         "sick": False,
@@ -55,7 +62,8 @@ ROWS: list[dict[str, Any]] = [
         "member": True,
         "code": "1069",
         "day": None,
-        "wave": None,
+        "since": JANUARY,
+        "wave": NEVER,
         "key": 7.0,
         "sick": "no",
     },
@@ -67,6 +75,7 @@ ODD: list[dict[str, Any]] = [
         "member": None,
         "code": "x",
         "day": "2024-03-01",
+        "since": None,
         "wave": "first",
         "key": None,
         "sick": "yes",
@@ -78,10 +87,16 @@ ODD: list[dict[str, Any]] = [
 
 
 def encoder(**csv: str) -> Encoder:
-    columns = COLUMNS
+    columns = COLUMNS | {"since": COLUMNS["since"] | ({"format": csv.pop("format")} if "format" in csv else {})}
     if csv.get("decimal") == ",":
         columns = columns | {"level": COLUMNS["level"] | {"categories": ["1", "2,5", "true", "A"]}}
-    facts = {"columns": columns, "target": "sick", "unit": "row", "csv": csv}
+    facts = {
+        "columns": columns,
+        "target": "sick",
+        "unit": "row",
+        "csv": csv,
+        "missing": ["", "1900-01-01", "01.01.1900"],
+    }
     return Encoder(validate(Schema, facts, "schema"))
 
 
@@ -101,11 +116,17 @@ def spreadsheet(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("csv", [{}, {"decimal": ",", "thousands": "."}])
+@pytest.mark.parametrize(
+    "csv", [{}, {"decimal": ",", "thousands": "."}, {"format": "%Y-%d-%m"}, {"format": "%d.%m.%Y"}]
+)
 @pytest.mark.parametrize("kind", ["json lines", "spreadsheet"])
 def test_no_row_decides_how_another_is_read(tmp_path: Path, csv: dict[str, str], kind: str) -> None:
     def read(rows: list[dict[str, Any]]) -> tuple[torch.Tensor, torch.Tensor]:
         if kind == "json lines":
+            if "format" in csv:
+                rows = [
+                    row | {"since": day and day.strftime(csv["format"])} for row in rows for day in [row.get("since")]
+                ]
             path = json_lines(tmp_path / "t.jsonl", rows)
         else:
             path = spreadsheet(tmp_path / "t.xlsx", rows)
@@ -204,3 +225,42 @@ def test_a_row_beyond_the_names_of_a_spreadsheet_is_refused(tmp_path: Path) -> N
     book.save(tmp_path / "t.xlsx")
     with pytest.raises(InputError, match="a row with more cells than the first; give every column a name"):
         draft(tmp_path / "t.xlsx")
+
+
+@pytest.mark.parametrize("text", ["2024-01-05", None])
+def test_days_are_in_the_format_of_the_schema_whatever_the_others_are(tmp_path: Path, text: str | None) -> None:
+    """Among texts, too, a day of a spreadsheet is no day and month swapped, and may stand for a missing value."""
+    openpyxl = pytest.importorskip("openpyxl")
+    columns = {
+        "d": {"type": "date", "low": "2000-01-01", "high": "2030-01-01", "format": "%Y-%d-%m", "missing": "flag"}
+    }
+    facts = {"columns": columns | {"y": {"type": "boolean"}}, "target": "y", "unit": "row", "missing": ["1900-01-01"]}
+    book = openpyxl.Workbook()
+    for row in (
+        ["d", "y"],
+        [datetime.datetime(2024, 1, 5, 7), 1],
+        [NEVER, 0],
+        [text or datetime.datetime(2024, 5, 1), 0],
+    ):
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    found = public_table(tmp_path / "t.xlsx", Encoder(validate(Schema, facts, "schema"))).inputs.flatten().tolist()
+    days = [(datetime.date(2024, *day) - datetime.date(2000, 1, 1)).days for day in ((1, 5), (5, 1))]
+    whole = (datetime.date(2030, 1, 1) - datetime.date(2000, 1, 1)).days
+    assert found == pytest.approx([days[0] / whole, -1.0, days[1] / whole])
+
+
+def test_names_that_are_equal_as_texts_are_refused(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in ([1, "1"], [2, 3]):
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    with pytest.raises(InputError, match="two columns '1'; give each a name of its own"):
+        draft(tmp_path / "t.xlsx")
+
+
+def test_packed_json_lines_are_no_csv(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl.gz").write_bytes(gzip.compress(b'{"a": 1}\n'))
+    with pytest.raises(InputError, match="is no table that can be read"):
+        draft(tmp_path / "t.jsonl.gz")

@@ -316,6 +316,7 @@ def test_what_names_a_column_that_is_not_there_costs_nothing(accounts: Any, quer
     for data, fault in (
         (ROWS, "whose columns have no names"),
         (frame[["age"]], "the data has no column '(dose|visits|score)'; it has age"),
+        (frame.rename(columns={"dose": "column_names", "score": "s", "visits": "v"}), "has no column "),
         (frame.set_axis(["x", "dose", "dose", "dose"], axis=1), "has (no|several) columns? "),
     ):
         with pytest.raises(InputError, match=fault):

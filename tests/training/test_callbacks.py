@@ -158,6 +158,25 @@ def test_a_run_that_one_has_ended_goes_on_when_it_is_resumed(tmp_path: Path) -> 
     assert told_of(listener)[-1].step == training.plan.charges
 
 
+def test_to_end_a_run_at_its_beginning_is_refused_and_at_its_end_is_nothing(tmp_path: Path) -> None:
+    class Ends(Listener):
+        def __init__(self, *, at_begin: bool) -> None:
+            super().__init__()
+            self.at_begin = at_begin
+
+        def begin(self, opening: Opening) -> None:
+            if self.at_begin:
+                raise StopTraining
+
+        def __exit__(self, *_: object) -> None:
+            raise StopTraining
+
+    with pytest.raises(InputError, match="raises it when it is told of one, not at the beginning"):
+        tiny_training(tmp_path / "begin").run(callbacks=[Ends(at_begin=True)])
+    training = tiny_training(tmp_path / "end")
+    assert len(training.run(callbacks=[Ends(at_begin=False)]).entries) > 0
+
+
 def test_the_best_model_that_is_kept_is_told_at_the_end(tmp_path: Path) -> None:
     listener = Listener()
     early = EarlyStopping("loss", patience=None)

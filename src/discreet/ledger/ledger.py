@@ -154,7 +154,7 @@ class Ledger:
         return run
 
     def check_room(self, guarantee: Guarantee, dataset: str) -> None:
-        """Raise what `open_run` would if such a run was opened now; nothing is written."""
+        """Raise what `open_run` would, without an event, if such a run was opened now; nothing is written."""
         dataset = checked_name(dataset)
         with self._transaction() as connection:
             self._totals.admit(connection, dataset, budgets_of(connection, dataset), self._length, guarantee)

@@ -85,7 +85,9 @@ def numbered(query: Q, data: object) -> Q:
 
     The names of a frame are public: they are shown in errors.
     """
-    named = getattr(data, "column_names", None) or getattr(data, "columns", None)
+    named = getattr(data, "columns", None)
+    if isinstance(of_arrow := getattr(data, "column_names", None), list):
+        named = of_arrow
     names = None if named is None else [str(name) for name in named]
 
     def number(column: Column) -> Column:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self, cast
@@ -139,7 +139,8 @@ def _leaving(callback: Callback) -> Callable[..., None]:
     """Leaves a callback at the end of a run. It cannot hide an error: the run would have no result."""
 
     def leave(kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        callback.__exit__(kind, error, trace)
+        with suppress(StopTraining):  # the run is over
+            callback.__exit__(kind, error, trace)
 
     return leave
 
@@ -160,8 +161,14 @@ def telling(
             stack.push(_leaving(callback))
         if callbacks:
             opening = Opening(plan.model_dump(mode="json"), plan.guarantee())
-            for callback in callbacks:
-                callback.begin(opening)
+            try:
+                for callback in callbacks:
+                    callback.begin(opening)
+            except StopTraining:
+                raise InputError(
+                    "StopTraining ends a run after a step, so a callback raises it when it is told of one, not at the "
+                    "beginning; nothing was charged"
+                ) from None
         evaluations, private_metrics, last = len(watch.evaluations), len(watch.bought), 0
 
         def tell(step: int) -> bool:

@@ -32,7 +32,8 @@ from discreet.data.tables.drafting.ranges_bought import with_ranges_bought
 from discreet.data.tables.files.column_kinds import ABSENT, Kind, kind_of, whole
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.dialect import FOUND_OUT, found_format
-from discreet.data.tables.files.reading import first_rows, is_text, said_plainly
+from discreet.data.tables.files.foreign import FOREIGN
+from discreet.data.tables.files.reading import PACKED, first_rows, is_text, said_plainly
 from discreet.data.tables.images import classes_in
 from discreet.data.tables.values import Marks
 
@@ -81,7 +82,7 @@ def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_
     """
     if path.is_dir():
         return _of_folder(path)
-    if path.name.lower().endswith(_NO_TABLES):
+    if path.name.lower().endswith((*_NO_TABLES, *(one + packed for one in FOREIGN for packed in PACKED if packed))):
         raise InputError(
             f"{path.name} is no table that can be read; give .csv, .parquet, .jsonl, .xlsx, .sav or .dta: a frame of "
             "pandas is written by frame.to_parquet"

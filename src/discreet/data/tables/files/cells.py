@@ -11,10 +11,11 @@ _EXACT = 2.0**53
 """Whole numbers below this are exact as floating-point numbers."""
 
 
-def cell_text(value: Any, decimal: str) -> str | None:
+def cell_text(value: Any, decimal: str, day: str | None = None) -> str | None:
     """The text of a cell as a CSV file with this decimal mark has it; None for an empty cell, which is nothing or NaN.
 
-    A list or an object, as JSON has them, is its JSON text; a time at midnight is its day.
+    A list or an object, as JSON has them, is its JSON text; a time at midnight is its day. `day`: how a column of days
+    writes them, as of `strftime`; the time of day is left out then.
     """
     if value is None or value != value:  # NaN, and the missing dates of pandas
         return None
@@ -26,6 +27,8 @@ def cell_text(value: Any, decimal: str) -> str | None:
         number = float(value)
         whole = number.is_integer() and abs(number) < _EXACT
         return str(int(number)) if whole else repr(number).replace(".", decimal)
+    if day is not None and isinstance(value, datetime.date):
+        return value.strftime(day)
     if isinstance(value, datetime.datetime):
         return value.isoformat(" ", "seconds").removesuffix(" 00:00:00")
     return str(value)

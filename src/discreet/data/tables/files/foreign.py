@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,18 @@ _READERS: dict[str, tuple[str, str]] = {
 FOREIGN = (*_READERS, *SUFFIXES)
 
 
-def foreign_table(path: Path, decimal: str) -> pa.Table:
+def foreign_table(path: Path, decimal: str, days: Mapping[str, str | None]) -> pa.Table:
     """The table in a file, of a spreadsheet its first sheet. `InputError` says what to install.
 
-    Cells of a column with several types are texts with this `decimal` mark, each read by itself (`cell_text`): a cell
-    must not decide how those of other people are read. Which texts stand for a missing value is left to the schema.
+    Where cells have types of their own, they become texts, each read by itself (`cell_text`): a cell must not decide
+    how those of other people are read. Which texts stand for a missing value is left to the schema. `decimal`: the mark
+    of numbers in texts. `days`: for each column that a schema declares, how it writes days, if it does. Of any other
+    column, which is only looked at, days stay days.
     """
     if not path.exists():
         raise InputError(f"there is no table {path}; check the path")
     if path.suffix.lower() in SUFFIXES:
-        return _of_json(path, decimal)
+        return _of_json(path, decimal, days)
     reader, needed = _READERS[path.suffix.lower()]
     try:
         import pandas  # type: ignore[import-untyped]
@@ -44,10 +46,10 @@ def foreign_table(path: Path, decimal: str) -> pa.Table:
     read: Callable[..., Any] = getattr(pandas, reader)
     try:
         if reader == "read_excel":
-            columns = {name: _of_cells(cells, decimal) for name, cells in _first_sheet(path, pandas).items()}
+            columns = {name: _of_cells(name, cells, decimal, days) for name, cells in _first_sheet(path, pandas)}
         else:
             frame = read(path)
-            columns = {str(name): _of_column(frame[name], decimal) for name in frame.columns}
+            columns = {str(name): _of_column(str(name), frame[name], decimal, days) for name in frame.columns}
     except ImportError:
         raise InputError(_lacking(path, needed)) from None
     except InputError:
@@ -65,43 +67,53 @@ class _Cell:
         self.value = None if value == "" else value
 
 
-def _first_sheet(path: Path, pandas: Any) -> dict[str, list[Any]]:
+def _first_sheet(path: Path, pandas: Any) -> list[tuple[str, list[Any]]]:
     with pandas.ExcelFile(path) as book:
         names = pandas.read_excel(book, nrows=0).columns
         frame = pandas.read_excel(book, converters=dict.fromkeys(names, _Cell))
     if len(frame.columns) > len(names):
         raise InputError(f"{path} has a row with more cells than the first; give every column a name, or empty them")
-    return {str(name): [cell.value for cell in frame[name]] for name in frame.columns}
+    texts = [str(name) for name in names]
+    twice = [name for name in texts if texts.count(name) > 1]
+    if twice:  # the number 1 and the text "1"
+        raise InputError(f"{path} has two columns {twice[0]!r}; give each a name of its own")
+    return [(str(name), [cell.value for cell in frame[name]]) for name in names]
 
 
-def _of_column(values: Any, decimal: str) -> pa.Array:
+def _of_column(name: str, values: Any, decimal: str, days: Mapping[str, str | None]) -> pa.Array:
     """A column of a file that declares types."""
     labels = values.cat.categories if values.dtype.name == "category" else ()
     mixed = not all(isinstance(label, str) for label in labels)  # some values have a label, others are numbers
     # With a comma, numbers are texts in any case: they would be if one cell of the column were a text.
     if mixed or values.dtype == object or (values.dtype.kind == "f" and decimal != "."):
-        return _of_cells(list(values), decimal)
+        return _of_cells(name, list(values), decimal, days)
     found = pa.Array.from_pandas(values)
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
-def _of_cells(cells: Sequence[Any], decimal: str) -> pa.Array:
-    """Days if all cells are, else texts."""
-    there = [one for one in cells if one is not None and one == one]  # NaN, and the missing dates of pandas, are not
-    times = [isinstance(one, datetime.datetime) for one in there]
-    if there and all(isinstance(one, datetime.date) for one in there) and len({*times}) == 1:
-        return pa.array(cells, pa.timestamp("us") if times[0] else pa.date32(), from_pandas=True)
-    return pa.array([cell_text(one, decimal) for one in cells], pa.string())
+def _of_cells(name: str, cells: Sequence[Any], decimal: str, days: Mapping[str, str | None]) -> pa.Array:
+    """Texts; of a column that is only looked at days, if all cells are."""
+    if name not in days:
+        there = [
+            one for one in cells if one is not None and one == one
+        ]  # NaN, and the missing dates of pandas, are not
+        if there and all(isinstance(one, datetime.date) for one in there):
+            return pa.array([None if one is None or one != one else _day(one) for one in cells], pa.date32())
+    return pa.array([cell_text(one, decimal, days.get(name)) for one in cells], pa.string())
 
 
-def _of_json(path: Path, decimal: str) -> pa.Table:
+def _day(time: datetime.date) -> datetime.date:
+    return time.date() if isinstance(time, datetime.datetime) else time
+
+
+def _of_json(path: Path, decimal: str, days: Mapping[str, str | None]) -> pa.Table:
     """Every field as texts; a row that lacks one has an empty cell."""
     rows = list(json_rows(path))
     names = dict.fromkeys(name for row in rows for name in row)
     if not names:
         raise InputError(f"{path} is empty; give a table with at least one row")
     try:
-        return pa.table({name: _of_cells([row.get(name) for row in rows], decimal) for name in names})
+        return pa.table({name: _of_cells(name, [row.get(name) for row in rows], decimal, days) for name in names})
     except UnicodeEncodeError:
         raise InputError(f"{path} has half of a surrogate pair in a text, which is no character; remove it") from None
 

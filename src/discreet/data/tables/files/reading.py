@@ -17,6 +17,7 @@ import pyarrow.parquet as pa_parquet
 
 from discreet.core.disk import refuse_special
 from discreet.core.errors import InputError
+from discreet.data.tables.columns import Date
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.foreign import FOREIGN, foreign_table
 from discreet.data.tables.files.text_rows import TextRows, ends_open, text_rows
@@ -30,7 +31,7 @@ _ROWS = 1 << 16
 """Rows of a Parquet file that are read at a time."""
 
 _TEXT, _PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
-_PACKED = ("", ".gz", ".zip", ".bz2", ".xz")
+PACKED = ("", ".gz", ".zip", ".bz2", ".xz")
 _OTHER_DELIMITERS = ";\t|,"
 _SHOWN = 60
 _FILLED_LINE = re.compile(rb"[^\r\n]+")
@@ -38,7 +39,7 @@ _FILLED_LINE = re.compile(rb"[^\r\n]+")
 
 def is_table(name: str) -> bool:
     """Whether a file is a table, by its name."""
-    texts = tuple(text + packed for text in _TEXT for packed in _PACKED)
+    texts = tuple(text + packed for text in _TEXT for packed in PACKED)
     return name.lower().endswith((*texts, ".zip", *_PARQUET, *FOREIGN))
 
 
@@ -62,11 +63,17 @@ def blocks(
         elif path.name.lower().endswith(_PARQUET):
             yield from _of_parquet(path, schema, wanted)
         else:
-            table = foreign_table(path, schema.csv.decimal)
+            table = foreign_table(path, schema.csv.decimal, _days(schema))
             _check_names(path, schema, table.column_names, wanted)
             yield from table.select(list(wanted)).combine_chunks().to_batches(max_chunksize=_ROWS)
     if problems is None:
         faults.check()
+
+
+def _days(schema: Schema) -> dict[str, str | None]:
+    """How each column that is read writes days, if it does."""
+    read = {name: column for name, column in schema.columns.items() if column.type != "ignore"}
+    return {name: (column.format or "%Y-%m-%d") if isinstance(column, Date) else None for name, column in read.items()}
 
 
 def first_rows(path: Path, csv: CsvFormat) -> pa.Table:
@@ -74,7 +81,7 @@ def first_rows(path: Path, csv: CsvFormat) -> pa.Table:
     with said_plainly(path, csv):
         if not is_text(path):
             packed = path.name.lower().endswith(_PARQUET)
-            found = pa_parquet.read_schema(path).empty_table() if packed else foreign_table(path, csv.decimal)
+            found = pa_parquet.read_schema(path).empty_table() if packed else foreign_table(path, csv.decimal, {})
             _check_width(path, found.column_names)
             return found
         first = next(text_rows(path, csv), None)
