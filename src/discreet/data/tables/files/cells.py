@@ -11,13 +11,18 @@ _EXACT = 2.0**53
 """Whole numbers below this are exact as floating-point numbers."""
 
 
+def is_empty(value: Any) -> bool:
+    """Whether a cell is nothing, NaN or a missing date of pandas."""
+    return value is None or bool(value != value)
+
+
 def cell_text(value: Any, decimal: str, day: str | None = None) -> str | None:
-    """The text of a cell as a CSV file with this decimal mark has it; None for an empty cell, which is nothing or NaN.
+    """The text of a cell as a CSV file with this decimal mark has it; None for an empty cell.
 
     A list or an object, as JSON has them, is its JSON text; a time at midnight is its day. `day`: how a column of days
     writes them, as of `strftime`; the time of day is left out then.
     """
-    if value is None or value != value:  # NaN, and the missing dates of pandas
+    if is_empty(value):
         return None
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False)
@@ -26,7 +31,7 @@ def cell_text(value: Any, decimal: str, day: str | None = None) -> str | None:
     if isinstance(value, Real) and not isinstance(value, Integral):
         number = float(value)
         whole = number.is_integer() and abs(number) < _EXACT
-        return str(int(number)) if whole else repr(number).replace(".", decimal)
+        return str(int(number)) if whole else str(value).replace(".", decimal)
     if day is not None and isinstance(value, datetime.date):
         return value.strftime(day)
     if isinstance(value, datetime.datetime):

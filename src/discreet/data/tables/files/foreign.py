@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from discreet.core.errors import InputError
-from discreet.data.tables.files.cells import cell_text
+from discreet.data.tables.files.cells import cell_text, is_empty
 from discreet.data.tables.files.json_lines import SUFFIXES, json_rows
 
 _READERS: dict[str, tuple[str, str]] = {
@@ -84,8 +84,7 @@ def _of_column(name: str, values: Any, decimal: str, days: Mapping[str, str | No
     """A column of a file that declares types."""
     labels = values.cat.categories if values.dtype.name == "category" else ()
     mixed = not all(isinstance(label, str) for label in labels)  # some values have a label, others are numbers
-    # With a comma, numbers are texts in any case: they would be if one cell of the column were a text.
-    if mixed or values.dtype == object or (values.dtype.kind == "f" and decimal != "."):
+    if mixed or values.dtype == object or values.dtype.kind == "f":  # if one value has a label, fractions are texts
         return _of_cells(name, list(values), decimal, days)
     found = pa.Array.from_pandas(values)
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
@@ -94,11 +93,9 @@ def _of_column(name: str, values: Any, decimal: str, days: Mapping[str, str | No
 def _of_cells(name: str, cells: Sequence[Any], decimal: str, days: Mapping[str, str | None]) -> pa.Array:
     """Texts; of a column that is only looked at days, if all cells are."""
     if name not in days:
-        there = [
-            one for one in cells if one is not None and one == one
-        ]  # NaN, and the missing dates of pandas, are not
+        there = [one for one in cells if not is_empty(one)]
         if there and all(isinstance(one, datetime.date) for one in there):
-            return pa.array([None if one is None or one != one else _day(one) for one in cells], pa.date32())
+            return pa.array([None if is_empty(one) else _day(one) for one in cells], pa.date32())
     return pa.array([cell_text(one, decimal, days.get(name)) for one in cells], pa.string())
 
 
