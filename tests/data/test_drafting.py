@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +15,7 @@ from discreet.core.errors import InputError
 from discreet.data.tables import load_schema
 from discreet.data.tables.drafting.draft import draft, left_open
 from discreet.data.tables.drafting.draft_column import Known
+from discreet.data.tables.drafting.from_public import PublicColumns
 from discreet.data.tables.drafting.plausible import PLAUSIBLE, plausible
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.dialect import FOUND_OUT, found_format
@@ -63,7 +65,7 @@ def test_what_is_told_and_what_is_public_is_filled_in(tmp_path: Path) -> None:
     assert left_open(text) == []
     columns = yaml.safe_load(text)["columns"]
     assert columns["age"] == {"type": "number", "low": 30, "high": 60}
-    assert columns["Gewicht [kg]"] == {"type": "number", "low": 60, "high": 100}
+    assert columns["Gewicht [kg]"] == {"type": "number", "low": 61, "high": 100}  # of 61.5 and 99.5
     assert columns["x"] == {"type": "number", "low": 0, "high": 7}
     assert columns["ward"] == {"type": "category", "categories": ["A", "B", "C"]}
     assert columns["id"] == {"type": "ignore"}
@@ -117,6 +119,22 @@ def test_categories_keep_the_order_that_a_public_table_declares(tmp_path: Path) 
     assert columns["smokes"]["categories"] == ["never", "at times", "always"]
     assert columns["outcome"]["categories"] == ["never", "at times", "always"]
     assert list(columns["outcome"]["shares"]) == ["never", "at times", "always"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "drafted"),
+    [
+        (-1.2, 10.9, (-2, 11)),
+        (61.5, 99.5, (61, 100)),
+        (0, 49, (0, 49)),
+        (3, 55, (0, 60)),
+        (0.011, 0.019, (0.011, 0.019)),
+    ],
+)
+def test_a_range_is_hardly_wider_than_the_values_of_a_public_table(
+    low: float, high: float, drafted: tuple[float, float]
+) -> None:
+    assert PublicColumns("t.csv", {"x": np.array([high, low])}).range_of("x") == drafted
 
 
 @pytest.mark.parametrize(

@@ -50,12 +50,13 @@ class PublicColumns:
     shares: dict[str, float] = field(default_factory=dict)
 
     def range_of(self, column: str) -> tuple[float, float] | None:
-        """Least and largest value, rounded outwards to one digit of their distance; None where there are none."""
+        """Least and largest value, each rounded outwards by less than a fifth of their distance; None where there are
+        none."""
         found = self.amounts.get(column)
         if found is None or not len(found) or found.min() == found.max():
             return None
         low, high = float(found.min()), float(found.max())
-        step = 10.0 ** math.floor(math.log10(high - low))
+        step = 10.0 ** math.floor(math.log10((high - low) / 5))
         return float(f"{math.floor(low / step) * step:.12g}"), float(f"{math.ceil(high / step) * step:.12g}")
 
     def spread_of(self, column: str) -> tuple[float, float] | None:
