@@ -16,6 +16,7 @@ from discreet.cli.app import run
 from discreet.cli.options.table import TableOptions
 from discreet.jobs.tables import table_source as table_module
 from discreet.jobs.tables.table_source import recipe_for
+from discreet.jobs.train import Job
 from discreet.ledger import Ledger
 from discreet.prediction import load, predict_frame
 from discreet.training import training as training_module
@@ -170,6 +171,17 @@ def test_a_table_that_does_not_fit_the_budget_charges_nothing(capsys: pytest.Cap
     shared = ["--ledger", "team.sqlite", "--dataset-id", "patients"]
     assert run(["ledger", "budget", *shared, "--epsilon", "1", "--delta", "1e-3"]) == 0
     assert run([*write(), "--target", "ill", *FEW, *shared]) == 3
+    assert not Path("patients-private.run").exists()
+
+
+def test_a_budget_without_a_price_for_the_run_refuses_it_before_a_row_is_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = ["--ledger", "team.sqlite", "--dataset-id", "patients"]
+    assert run(["ledger", "budget", *shared, "--filter", "gdp", "--epsilon", "1", "--delta", "1e-3"]) == 0
+    monkeypatch.setattr(Job, "_run_on_table", lambda *_, **__: pytest.fail("the table is read"))
+    assert run([*write(), "--target", "ill", *FEW, *shared]) == 2
+    assert "the gdp budget of data set 'patients' has no price for this run" in capsys.readouterr().err
     assert not Path("patients-private.run").exists()
 
 

@@ -153,7 +153,7 @@ class Job:
         on_device(nn.Module(), device)
         if not self.resume:
             ranks.from_first("a new folder", RunFolder(self.folder).check_new)
-            ranks.from_first("room in the budget", lambda: check_room(ledger, dataset_id, self._wanted))
+            ranks.from_first("room in the budget", lambda: check_room(ledger, dataset_id, self.recipe.plan))
         run = Run(self.folder, self.resume, ledger, dataset_id, self._remember, lanes=lanes, device=device, shard=shard)
         if self.table is not None:
             return self._run_on_table(self.table, run, phases, finish=finish)
@@ -213,9 +213,6 @@ class Job:
             training_on(self.recipe, ready, self.recipe.build_model(), run)
         table.buy(self.recipe, plan, model, run)
         return True
-
-    def _wanted(self) -> Guarantee:
-        return self.recipe.plan().guarantee()
 
     def _spec(self, spec: ModelSpec) -> ModelSpec:
         return replace(spec, measured=self.measured)

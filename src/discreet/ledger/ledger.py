@@ -153,11 +153,11 @@ class Ledger:
             _log.warning("%s", without_budget(dataset, others))
         return run
 
-    def check_room(self, guarantee: Guarantee, dataset: str) -> None:
-        """Raise what `open_run` would, without an event, if such a run was opened now; nothing is written."""
+    def check_room(self, guarantee: Guarantee, dataset: str, event: Event | None = None) -> None:
+        """Raise what `open_run` would if such a run was opened now; nothing is written."""
         dataset = checked_name(dataset)
         with self._transaction() as connection:
-            self._totals.admit(connection, dataset, budgets_of(connection, dataset), self._length, guarantee)
+            self._totals.admit(connection, dataset, budgets_of(connection, dataset), self._length, guarantee, event)
 
     def start_attempt(
         self, run: str, plan_fingerprint: str, mechanism: Mapping[str, object] | None = None, how: str = ""

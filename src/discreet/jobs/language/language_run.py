@@ -141,7 +141,7 @@ class LanguageJob:
         plan = self.plan()
         if self.begun is None:
             RunFolder(self.folder).check_new()
-            check_room(ledger, dataset_id, plan.guarantee)
+            check_room(ledger, dataset_id, lambda: plan)
         source = TableSource(self.path, self.table.test)
         source.check()
         source.check_copies()

@@ -14,7 +14,6 @@ from discreet.clipping import ENGINES, Engine
 from discreet.core.disk import share_lock
 from discreet.core.errors import DiscreetError, LedgerError
 from discreet.core.events import Compose, Event
-from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.distributed.team import Team
 from discreet.ledger import Entry, Ledger
@@ -97,14 +96,15 @@ def remove_unbegun(folder: RunFolder, options: RunOptions) -> None:
         shutil.rmtree(folder.path)
 
 
-def check_room(where: str | None, dataset: str, guarantee: Callable[[], Guarantee]) -> None:
+def check_room(where: str | None, dataset: str, plan: Callable[[], Plan | AdaptivePlan]) -> None:
     """Refuse a run that its data set's budget does not admit, before data is read. Opening it decides."""
     if where is None or not dataset or not ("://" in where or Path(where).exists()):
         return
     ledger = Ledger(where, create=False)
     try:
         if ledger.budget(dataset)[0] is not None:
-            ledger.check_room(guarantee(), dataset)
+            wanted = plan()
+            ledger.check_room(wanted.guarantee(), dataset, _released(wanted))
     finally:
         ledger.close()
 
