@@ -303,6 +303,7 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
             "row 1 has the class 'n', which is none of p, z; add it to --classes, or leave the row out",
             [*classes, *BUDGET, *FEW, "--classes", "p,z"],
         ),
+        ("--classes p,,n has a class without a name", [*classes, *BUDGET, *FEW, "--classes", "p,,n"]),
         ("declare the classes", [*classes, *BUDGET]),
     ]
     for message, command in cases:

@@ -263,7 +263,7 @@ class LanguageJob:
         if self.table.target is None:
             return []
         if self.table.wide.classes is not None:
-            return [one.strip() for one in self.table.wide.classes.split(",")]
+            return self.table.wide.class_names
         if self.table.test is None:
             raise InputError("declare the classes: --classes A,B, or --test FILE, which is declared public")
         return sorted({str(row[self.table.target]) for row in read_rows(self.table.test, [self.table.target])})

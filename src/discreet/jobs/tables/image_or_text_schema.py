@@ -39,7 +39,7 @@ def schema_of_folder(path: Path, test: Path | None, wide: WideFacts, facts: dict
     given = {
         "columns": {
             "path": _image(wide, test, None),
-            "class": {"type": "category", "categories": _listed(wide) or list(classes_in(path))},
+            "class": {"type": "category", "categories": wide.class_names or list(classes_in(path))},
         },
         "target": "class",
         "unit": "row",
@@ -114,7 +114,7 @@ def _coloured(test: Path, name: str | None, csv: CsvFormat | None) -> bool:
 
 def _classes(wide: WideFacts, test: Path | None, target: str, csv: CsvFormat) -> list[str]:
     if wide.classes is not None:
-        return _listed(wide)
+        return wide.class_names
     if test is None:
         raise InputError(
             f"say which classes {target} can have, as the public may know them: --classes A,B; or give a table that is "
@@ -126,11 +126,6 @@ def _classes(wide: WideFacts, test: Path | None, target: str, csv: CsvFormat) ->
     if len(found) > _MOST_CLASSES:
         raise InputError(f"{target} has {len(found)} classes in {test}; write a schema, with its type")
     return found
-
-
-def _listed(wide: WideFacts) -> list[str]:
-    """The declared classes, if any."""
-    return [] if wide.classes is None else [name.strip() for name in wide.classes.split(",")]
 
 
 def _column(test: Path, name: str, csv: CsvFormat) -> list[str | None]:

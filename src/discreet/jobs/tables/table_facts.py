@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from discreet.core.errors import InputError
+
 
 @dataclass(frozen=True, slots=True)
 class WideFacts:
@@ -21,6 +23,14 @@ class WideFacts:
     def given(self) -> list[str]:
         """The options by which they were given."""
         return [f"--{one.name}" for one in fields(self) if getattr(self, one.name) is not None]
+
+    @property
+    def class_names(self) -> list[str]:
+        """The declared classes, if any; `InputError` for one without a name."""
+        names = [] if self.classes is None else [name.strip() for name in self.classes.split(",")]
+        if "" in names:
+            raise InputError(f"--classes {self.classes} has a class without a name; leave a comma out")
+        return names
 
 
 @dataclass(frozen=True, slots=True)
