@@ -37,7 +37,7 @@ def audited_rows(predictor: Predictor, path: Path, option: str) -> Rows:
 
 
 def shared(members: Rows, others: Rows) -> int:
-    """How many others equal a member, targets included."""
+    """The number of others that have the inputs and the target of a member."""
     seen = set(_as_bytes(members))
     return sum(one in seen for one in _as_bytes(others))
 

@@ -58,7 +58,7 @@ def _loaded(path: Path) -> dict[str, object]:
 
 
 def _binds(tree: ast.Module, name: str) -> bool:
-    """Whether the file may have the name: defined, assigned or imported, wherever that is."""
+    """Whether the file defines, assigns or imports the name anywhere."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
             return True
@@ -85,7 +85,7 @@ def _in_one_line(path: Path) -> Iterator[None]:
 
 
 def _line(path: Path, error: Exception) -> str:
-    """Where in the file an error comes from, for its message; nothing if it comes from elsewhere."""
+    """The line of the file in which an error arose, as text for its message; empty if it arose elsewhere."""
     if isinstance(error, SyntaxError):
         return f", line {error.lineno}" if error.filename == str(path) and error.lineno else ""
     called = traceback.extract_tb(error.__traceback__)

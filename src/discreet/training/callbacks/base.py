@@ -167,7 +167,7 @@ def telling(
             except StopTraining:
                 raise InputError(
                     "StopTraining ends a run after a step, so a callback raises it when it is told of one, not at the "
-                    "beginning; nothing was charged"
+                    "beginning; no step was taken"
                 ) from None
         evaluations, private_metrics, last = len(watch.evaluations), len(watch.bought), 0
 

@@ -132,7 +132,7 @@ def _in_order(texts: Iterable[str], first: Sequence[str]) -> list[str]:
 
 
 def _are_sentences(values: Collection[str]) -> bool:
-    """Whether at least half of the texts have so many words."""
+    """Whether the texts read like sentences: at least half of them have `_SENTENCE` words or more."""
     return 2 * sum(len(text.split()) >= _SENTENCE for text in values) >= len(values) > 2
 
 

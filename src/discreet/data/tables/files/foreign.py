@@ -37,7 +37,7 @@ def foreign_table(path: Path, decimal: str, days: Mapping[str, str | None]) -> p
     if not path.exists():
         raise InputError(f"there is no table {path}; check the path")
     if path.suffix.lower() in SUFFIXES:
-        return _of_json(path, decimal, days)
+        return _of_json(path, decimal)
     reader, needed = _READERS[path.suffix.lower()]
     try:
         import pandas  # type: ignore[import-untyped]
@@ -103,14 +103,15 @@ def _day(time: datetime.date) -> datetime.date:
     return time.date() if isinstance(time, datetime.datetime) else time
 
 
-def _of_json(path: Path, decimal: str, days: Mapping[str, str | None]) -> pa.Table:
+def _of_json(path: Path, decimal: str) -> pa.Table:
     """Every field as texts; a row that lacks one has an empty cell."""
     rows = list(json_rows(path))
     names = dict.fromkeys(name for row in rows for name in row)
     if not names:
         raise InputError(f"{path} is empty; give a table with at least one row")
     try:
-        return pa.table({name: _of_cells(name, [row.get(name) for row in rows], decimal, days) for name in names})
+        texts = {name: [cell_text(row.get(name), decimal) for row in rows] for name in names}
+        return pa.table({name: pa.array(column, pa.string()) for name, column in texts.items()})
     except UnicodeEncodeError:
         raise InputError(f"{path} has half of a surrogate pair in a text, which is no character; remove it") from None
 

@@ -44,7 +44,7 @@ def is_table(name: str) -> bool:
 
 
 def is_text(path: Path) -> bool:
-    """Whether a table is read as CSV, by its name: one of no other kind."""
+    """Whether a table is read as CSV, as every file is whose name tells no other kind."""
     return not path.name.lower().endswith((*_PARQUET, *FOREIGN))
 
 
@@ -71,7 +71,7 @@ def blocks(
 
 
 def _days(schema: Schema) -> dict[str, str | None]:
-    """How each column that is read writes days, if it does."""
+    """For each column that a schema reads, the format of its days; None if it is no column of days."""
     read = {name: column for name, column in schema.columns.items() if column.type != "ignore"}
     return {name: (column.format or "%Y-%m-%d") if isinstance(column, Date) else None for name, column in read.items()}
 
