@@ -225,10 +225,24 @@ def test_a_fault_of_several_rows_is_said_once(tmp_path: Path) -> None:
     path.write_text("a,y\n" + "1,perhaps\n1,yes\n" * 100 + "1,no\n")
     with pytest.raises(InputError) as caught:
         public_table(path, Encoder(simple(AMOUNT)))
+    said = "column 'y': the value is none of the declared categories ('perhaps')"
+    assert str(caught.value) == f"{path}: rows 1, 3, 5 and more, {said}"
+    path.write_text("a,y\n" + "1,perhaps\n" * 50 + "2\n")
+    with pytest.raises(InputError) as caught:
+        public_table(path, Encoder(simple(AMOUNT)))
     assert str(caught.value).splitlines() == [
-        f"{path}: the first 20 problems",
-        "  rows 1, 3, 5 and at least 17 more, column 'y': the value is none of the declared categories ('perhaps')",
+        f"{path}: 2 problems",
+        "  line 52 has 1 value instead of 2: '2'; check the delimiter (',') and the quotes",
+        f"  rows 1, 2, 3 and more, {said}",
     ]
+
+
+def test_a_table_full_of_faults_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_rows, "BLOCK", 64)
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "1,perhaps\n" * 2000 + "x,yes\n")
+    with pytest.raises(InputError, match=r"rows 1, 2, 3 and more, column 'y': [^\n]*$"):
+        public_table(path, Encoder(simple(AMOUNT)))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

@@ -8,6 +8,11 @@ from pathlib import Path
 from discreet.core.errors import InputError
 
 MOST = 20
+"""Different faults that are recorded."""
+
+_ENOUGH = 1000
+"""Rows with a fault after which no further block is read."""
+
 _NAMED = 3
 """Rows with the same fault that are named."""
 
@@ -17,35 +22,34 @@ class Problems:
 
     def __init__(self, path: Path, most: int = MOST) -> None:
         self.path = path
-        self._most = most
-        self._found: list[tuple[str, int | None]] = []
+        self._most, self._rows = most, 0
+        self._found: dict[str, list[int]] = {}
 
     def add(self, fault: str, row: int | None = None) -> None:
-        """Record a fault, unless there are many already. `row`: its number, if the text does not tell."""
-        if not self.full:
-            self._found.append((fault, row))
+        """Record a fault, unless many others are. `row`: its number, if the text does not tell."""
+        self._rows += 1
+        if fault not in self._found and len(self._found) >= self._most:
+            return
+        rows = self._found.setdefault(fault, [])
+        if row is not None and len(rows) <= _NAMED:
+            rows.append(row)
 
     @property
     def full(self) -> bool:
-        """Whether no more faults are recorded, so that reading on is useless."""
-        return len(self._found) >= self._most
+        """Whether there are so many faults that reading on is useless."""
+        return len(self._found) >= self._most or self._rows >= _ENOUGH
 
     def check(self) -> None:
         """Raise an `InputError` that lists the recorded faults, if there are any."""
-        rows: dict[str, list[int]] = {}
-        for fault, row in self._found:
-            rows.setdefault(fault, []).extend([] if row is None else [row])
-        said = [_places(found, self.full) + fault for fault, found in rows.items()]
-        if len(self._found) == 1:
+        said = [_places(rows) + fault for fault, rows in self._found.items()]
+        if len(said) == 1:
             raise InputError(f"{self.path}: {said[0]}")
         if said:
             first = "the first " if self.full else ""
-            raise InputError("\n  ".join([f"{self.path}: {first}{len(self._found)} problems", *said]))
+            raise InputError("\n  ".join([f"{self.path}: {first}{len(said)} problems", *said]))
 
 
-def _places(rows: Sequence[int], full: bool) -> str:
-    """The numbers of rows that share a fault, as text before it. `full`: later rows, not read, may share it."""
-    if len(rows) < 2:
-        return "".join(f"row {row}, " for row in rows)
-    more = f" and {'at least ' if full else ''}{len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
-    return f"rows {', '.join(map(str, rows[:_NAMED]))}{more}, "
+def _places(rows: Sequence[int]) -> str:
+    """The numbers of rows that share a fault, as text before it. How many there are is not said: it is private."""
+    more = " and more" if len(rows) > _NAMED else ""
+    return f"row{'s' * (len(rows) > 1)} {', '.join(map(str, rows[:_NAMED]))}{more}, " if rows else ""
