@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import torch
 from problems import CLASSES, FEATURES, blobs, linear, tiny_plan, tiny_training
 from torch import Tensor, nn
 
-from discreet import EngineOptions
+from discreet import EngineOptions, RunOptions, Training
 from discreet.clipping import admit_model
-from discreet.core.errors import InputError, UnsupportedModel
+from discreet.core.errors import InputError, PrivacyViolation, UnsupportedModel
 
 INPUTS, LABELS = blobs()
 RAGGED = [torch.ones(2 + i % 3, FEATURES) for i in range(len(LABELS))]
@@ -126,3 +127,41 @@ def test_a_clip_rule_by_its_name_alone_says_what_to_give() -> None:
 def test_autocast_to_what_is_no_type_says_nothing_of_float16(given: Any) -> None:
     with pytest.raises(InputError, match=f"autocast must be torch.bfloat16, got {given!r}$"):
         EngineOptions(autocast=given)
+
+
+def made(model: nn.Module, run: Path | RunOptions) -> Training:
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    return Training(tiny_plan(), model, nn.CrossEntropyLoss(), optimizer, (INPUTS, LABELS), run=run)
+
+
+def test_after_a_stop_of_its_run_a_training_says_how_to_go_on(tmp_path: Path) -> None:
+    """As in a notebook, where the model that has trained is at hand, and the one at the start is not."""
+    model, folder = linear(), tmp_path / "run"
+
+    def fails(position: object) -> None:
+        raise ArithmeticError("of a callback")
+
+    first = copy.deepcopy(model)
+    training = made(model, folder)
+    with pytest.raises(ArithmeticError):
+        training.run(callbacks=[fails])
+    with pytest.raises(PrivacyViolation) as told:
+        training.run()
+    advice = f"run=RunOptions({str(folder)!r}, resume=True)"
+    assert str(told.value) == (
+        "the model was changed since this Training was made; make both again, the model as at the start: a Training "
+        f"with {advice} goes on with the run"
+    )
+    on = eval(advice.removeprefix("run="), {"RunOptions": RunOptions})
+    with pytest.raises(InputError, match="a model that has trained since made again as at the start, or start a new"):
+        made(model, on).run()
+    assert made(first, on).run().charged_steps == tiny_plan().steps
+
+
+def test_a_model_that_changed_before_any_run_needs_a_new_training(tmp_path: Path) -> None:
+    model = linear()
+    training = made(model, tmp_path / "run")
+    with torch.no_grad():
+        model.weight += 1
+    with pytest.raises(PrivacyViolation, match=r"since this Training was made; make a new one$"):
+        training.run()

@@ -142,9 +142,18 @@ class RunFolder:
     def remedy(self) -> str:
         """Advice for a resumed start with another plan or model than the first: likely random weights have no seed."""
         if self.seed == torch.initial_seed():
-            return "resume with the same"
+            return "resume with the same, a model that has trained since made again as at the start"
         call = f"torch.manual_seed({'' if self.seed is None else self.seed}) before it is made, as in the first start"
         return f"resume with the same (if the model's first weights are random, call {call})"
+
+    @property
+    def way_on(self) -> str:
+        """What is said of a model that has changed since its `Training` was made, as by the steps of a run."""
+        said = "was changed since this Training was made; "
+        if not self.run:
+            return said + "make a new one"
+        options = f"run=RunOptions({str(self.path)!r}, resume=True)"
+        return f"{said}make both again, the model as at the start: a Training with {options} goes on with the run"
 
     @property
     def answers(self) -> Path:
