@@ -52,6 +52,11 @@ def test_settings_of_another_type_are_refused_by_their_name(name: str, value: An
     refused(lambda: classifier(**{name: value}).fit(X, Y), f"{name} must ")
 
 
+def test_rows_of_a_person_without_persons_are_refused() -> None:
+    """Who forgets `units` would get the protection of rows, and believe it to be that of persons."""
+    refused(lambda: classifier(rows_per_unit=2, steps=2).fit(X, Y), "rows_per_unit=2 is about persons")
+
+
 def test_bounds_as_a_list_of_lows_and_one_of_highs() -> None:
     """Other libraries take them so; of two columns it is seen where the pairs would be no ranges."""
     lows, highs = [0.0] * X.shape[1], [2.0] * X.shape[1]

@@ -63,9 +63,9 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     | `columns`    | in its place, for frames with texts, dates or gaps: what each column may hold, as in a schema |
 
     By default batch, steps, the model (`hidden` layers), `clip_norm` and `learning_rate` follow from these, as for
-    tables (`recipes.table_recipe`). `rows_per_unit`: the most rows of a person that a step uses. `seed`: of the initial
-    weights, public; the noise has none. `engine`, `noise`: as in `EngineOptions`; `ledger`,
-    `dataset_id` and `run_dir`, its `folder`: as in `RunOptions`.
+    tables (`recipes.table_recipe`). `rows_per_unit`: the most rows of a person that a step uses, with `units` of
+    `fit`. `seed`: of the initial weights, public; the noise has none. `engine`, `noise`: as in `EngineOptions`;
+    `ledger`, `dataset_id` and `run_dir`, its `folder`: as in `RunOptions`.
 
     After `fit`: `guarantee_` and its `epsilon_`, `certificate_`, `trained_` (what `publish` takes), `plan_`.
     """
@@ -107,6 +107,11 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         facts = {"epsilon": self.epsilon, "population": self.population, **ranges, **self._declared()}
         refuse_undeclared(type(self).__name__, facts)
         refuse_ill_typed(self.get_params(deep=False))
+        if units is None and self.rows_per_unit > 1:  # who says so expects that persons are protected, not rows
+            raise InputError(
+                f"rows_per_unit={self.rows_per_unit} is about persons, and nothing says which rows are whose; give "
+                "fit(rows, targets, units=person), the person of each row, or leave rows_per_unit out to protect rows"
+            )
         rows, target = self._checked(X, y)
         per_unit = None if units is None else self.rows_per_unit
         schema = schema_of(self._features(rows), self._targets(), self.population, per_unit)  # type: ignore[arg-type]
