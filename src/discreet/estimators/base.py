@@ -121,7 +121,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         test = None if public_test is None else self._public(encoder, public_test, (X, y))
         ready = Ready(private, self._criterion(), test, units=units)
         if hasattr(self, "trained_"):
-            logger.warning("this estimator is fitted again: that is a second charge, beside the first")
+            logger.warning("this estimator was fitted before; what each fit is charged adds up (docs/estimators.md)")
         folder = Path(self.run_dir or new_name())
         run = Run(folder, ledger=self.ledger, dataset_id=self.dataset_id)
         training = training_on(recipe, ready, recipe.build_model(), run)
