@@ -222,3 +222,22 @@ def test_a_folder_that_is_not_accepted_is_not_attacked(
     files = ["--members", str(published / "members.npz"), "--others", str(published / "others.npz")]
     assert run(["audit", "model", str(tmp_path / "m"), *files]) != 0
     assert "FAILED" not in capsys.readouterr().out
+
+
+def test_of_people_with_several_rows_it_says_what_intervals_leave_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], published: Path
+) -> None:
+    rows = dict(np.load(published / "d.npz"))
+    np.savez(tmp_path / "d.npz", **rows, units_train=np.repeat(np.arange(100), 2))
+    recipe = RECIPE | {"population": 100, "unit": "user", "rows_per_unit": 2}
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(recipe))
+    arguments = [str(tmp_path / "r.yaml"), "--data", str(tmp_path / "d.npz"), "--out", str(tmp_path / "m")]
+    assert run(["train", *arguments]) == 0
+    files = ["--members", str(published / "members.npz"), "--others", str(published / "others.npz")]
+    said = "where a person has several, the true intervals are wider"
+    for folder, of_people in ((published, False), (tmp_path, True)):
+        capsys.readouterr()
+        assert run(["audit", "model", str(folder / "m"), *files]) == 0
+        assert (said in capsys.readouterr().out) == of_people
+    assert run(["audit", "model", str(tmp_path / "m"), *files, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unit"] == "user"

@@ -22,6 +22,7 @@ from discreet.certificate.canonical import strict_json
 from discreet.certificate.files import CERTIFICATE, read
 from discreet.certificate.model_spec import ModelSpec
 from discreet.clipping import Criterion
+from discreet.core.adjacency import Unit
 from discreet.core.disk import real
 from discreet.core.errors import InputError, VerificationFailed
 from discreet.data.tables import Encoder
@@ -44,8 +45,8 @@ class ModelAudit:
     """The measurements of a published model. All of it is about private rows, and stays with their holder.
 
     `rates`: every attack at every false-positive rate. `most`: the true-positive rates that the claim allows at given
-    false-positive rates. `shadows`: how many shadow models there were. `shared`: how many others equal a member.
-    `losses`: the mean loss of the model, of members and of others.
+    false-positive rates. `unit`: whom the claim protects. `shadows`: how many shadow models there were. `shared`: how
+    many others equal a member. `losses`: the mean loss of the model, of members and of others.
     """
 
     attacks: tuple[Attack, ...]
@@ -53,6 +54,7 @@ class ModelAudit:
     most: Callable[[float], float]
     epsilon: float
     delta: float
+    unit: Unit
     shadows: int
     shared: int
     losses: tuple[float, float]
@@ -105,6 +107,7 @@ def audit_model(
         most,
         claim["epsilon"],
         claim["delta"],
+        Unit(claim["unit"]),
         shadows,
         shared(*rows),
         (float(found[:count].mean()), float(found[count:].mean())),

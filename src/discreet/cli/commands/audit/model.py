@@ -12,6 +12,7 @@ import typer
 
 from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.show.digits import rounded_up
+from discreet.core.adjacency import Unit
 from discreet.core.disk import real
 from discreet.core.errors import InputError
 
@@ -86,6 +87,7 @@ def _fields(found: ModelAudit) -> dict[str, object]:
         "about": WARNING,
         "epsilon": found.epsilon,
         "delta": found.delta,
+        "unit": found.unit.value,
         "shadows": found.shadows,
         "beyond": found.beyond,
         "others_like_a_member": found.shared,
@@ -113,6 +115,11 @@ def _lines(found: ModelAudit) -> list[str]:
             + f"{one.most:.2%} (at {one.rate_high:.2%}: {one.most_high:.2%})"
         )
     lines.append("in brackets: 95 % intervals, and what is allowed at the upper end of that of false positives")
+    if found.unit is Unit.USER:
+        lines.append(
+            "the claim is for people: each row is attacked by itself, and where a person has several, the true "
+            "intervals are wider"
+        )
     best = ", ".join(f"{one.name} {one.accuracy():.1%}" for one in found.attacks)
     lines.append(f"accuracy at even odds, at the best threshold on these rows: {best}")
     lines.append("mean loss of the model: {:.4g} of members, {:.4g} of others".format(*found.losses))
