@@ -1,13 +1,15 @@
-"""Silence lasts until the last who asked for it is done, and then logging is as it was."""
+"""Silence lasts until the last who asked for it is done, and then logging and warnings are as they were."""
 
 from __future__ import annotations
 
 import logging
+import warnings
 from contextlib import ExitStack
+from threading import Thread
 
 import pytest
 
-from discreet.core.silence import unlogged
+from discreet.core.silence import unlogged, unrepeated, unwarned
 
 
 def test_the_first_who_leaves_does_not_end_the_silence_of_another(caplog: pytest.LogCaptureFixture) -> None:
@@ -37,3 +39,34 @@ def test_what_was_switched_off_before_stays_off() -> None:
         assert logging.root.manager.disable == logging.INFO
     finally:
         logging.disable(logging.NOTSET)
+
+
+def test_the_first_who_leaves_lets_no_warning_of_another_through() -> None:
+    """Two runs in two threads: torch would name the number of units that a step of the second has drawn."""
+    first, second = ExitStack(), ExitStack()
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        before = warnings.filters
+        first.enter_context(unwarned())
+        second.enter_context(unwarned())
+        first.close()
+        warnings.warn("the second has drawn 7 rows", stacklevel=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")  # as a loss might
+            warnings.warn("7 rows again", stacklevel=1)
+        second.close()
+        assert not shown
+        assert warnings.filters is before
+        warnings.warn("heard afterwards", stacklevel=1)
+    assert [str(one.message) for one in shown] == ["heard afterwards"]
+
+
+def test_no_line_is_logged_twice_but_by_another_thread(caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("discreet")
+    with unrepeated():
+        for line in ("one", "one", "two"):
+            log.warning(line)
+        other = Thread(target=log.warning, args=("one",))
+        other.start()
+        other.join()
+    assert caplog.messages == ["one", "two", "one"]

@@ -1,53 +1,92 @@
-"""Silence: for a while nothing is logged, or nothing twice."""
+"""Silence: for a while nothing is logged or warned of, or nothing twice.
+
+What is silent is so in every thread: loggers and filters of warnings are those of the process.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Lock
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from threading import Lock, get_ident
 
 
-class _Silence:
-    """Made by whoever comes first, and undone by who leaves last, in whatever thread."""
+class _Shared:
+    """A context that whoever comes first enters, and whoever goes last leaves, in whatever thread."""
 
-    def __init__(self) -> None:
-        self._lock, self._inside, self._before = Lock(), 0, logging.NOTSET
+    def __init__(self, make: Callable[[], AbstractContextManager[None]]) -> None:
+        self._make, self._lock, self._inside, self._open = make, Lock(), 0, ExitStack()
 
-    def enter(self) -> None:
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
         with self._lock:
             if not self._inside:
-                self._before = logging.root.manager.disable
+                self._open.enter_context(self._make())
             self._inside += 1
-            logging.disable(sys.maxsize)
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                logging.disable(self._before)
-
-
-_SILENCE = _Silence()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if not self._inside:
+                    self._open.close()
 
 
 @contextmanager
-def unlogged() -> Iterator[None]:
-    """Inside, nothing is logged, by this library or another, at any level, in any thread."""
-    _SILENCE.enter()
+def _logging_disabled() -> Iterator[None]:
+    before = logging.root.manager.disable
+    logging.disable(sys.maxsize)
     try:
         yield
     finally:
-        _SILENCE.leave()
+        logging.disable(before)
+
+
+@contextmanager
+def _warnings_ignored() -> Iterator[None]:
+    with warnings.catch_warnings(record=True):  # recorded, in case code inside resets the filters
+        warnings.simplefilter("ignore")
+        yield
+
+
+_UNLOGGED, _UNWARNED = _Shared(_logging_disabled), _Shared(_warnings_ignored)
+
+
+def unlogged() -> AbstractContextManager[None]:
+    """A context in which nothing is logged, by this library or another, at any level."""
+    return _UNLOGGED()
+
+
+def unwarned() -> AbstractContextManager[None]:
+    """A context in which no warning is shown, as where a model meets private rows: torch's warnings name shapes, and so
+    how many units were drawn, and those of a loss may name its value. The same code warns before a run, on random rows.
+    """
+    return _UNWARNED()
+
+
+@contextmanager
+def warned_once() -> Iterator[None]:
+    """Inside, where a model is tried again and again, each warning is kept, and shown once afterwards."""
+    kept: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as kept:
+            yield
+    finally:
+        for one in {(str(one.message), one.filename, one.lineno): one for one in kept}.values():
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno, source=one.source)
 
 
 @contextmanager
 def unrepeated() -> Iterator[None]:
-    """Inside, this library logs no line twice."""
+    """Inside, this library logs no line of this thread twice."""
     heard: set[str] = set()
+    thread = get_ident()
 
     def is_new(record: logging.LogRecord) -> bool:
+        if record.thread != thread:
+            return True
         line = record.getMessage()
         new = line not in heard
         heard.add(line)

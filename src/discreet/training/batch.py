@@ -14,9 +14,10 @@ from discreet.clipping.seeding import seed_torch, unit_seeds
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import ClippedSum
+from discreet.core.silence import unwarned
 from discreet.data import PrivateData
 from discreet.training.augmented_views import views_of
-from discreet.training.guard import mode_of, unheard
+from discreet.training.guard import mode_of
 from discreet.training.individual_filter import IndividualFilter
 from discreet.training.unit_failures import FailureProbe
 
@@ -116,7 +117,7 @@ class Batch:
                 seed_torch(piece.seed)
             seeded = unit_seeds() if self._context.data.runs_code else nullcontext(lambda: None)
             # Rows may seed torch's generator; what the model draws is secret all the same.
-            with unheard(), seeded as seed:
+            with unwarned(), seeded as seed:
                 inputs, targets = (part.to(device) for part in self._context.data.fetch(piece.rows, each=seed))
                 seed()
                 inputs, targets, self._units = views_of(self._context.data, inputs, targets, piece.units)
@@ -170,7 +171,7 @@ class Batch:
                 "of the step; a unit may be in any chunk, so all are computed alike"
             )
         self.mode = mode
-        with unheard():
+        with unwarned():
             sums = self._context.engine.clipped_sum(self._context.model, criterion, *chunk, self._clip, self._units)
         if self._context.filter is None or self._context.filter.admits(sums, self._clip):
             self._sum.add(sums)

@@ -16,6 +16,7 @@ from discreet.clipping.digests import combined_digest, hidden_digests, state_dig
 from discreet.clipping.geometry import Geometry
 from discreet.clipping.separation.copies import copied
 from discreet.core.errors import InputError, PrivacyViolation
+from discreet.core.silence import warned_once
 from discreet.data import Parts, PrivateData, as_private
 from discreet.data.private.planned_parts import planned_parts
 from discreet.methods import Averaging
@@ -24,7 +25,6 @@ from discreet.randomness import RoundedSampler
 from discreet.training.clip_state import Clipping
 from discreet.training.control.step_size_search import check_step_size_search
 from discreet.training.front_end import FrontEnd, front_end
-from discreet.training.guard import heard_once
 from discreet.training.preflight.data_check import check_public, try_every_row
 from discreet.training.preflight.engine_check import Preflight, try_engines
 from discreet.training.preflight.engine_options import EngineOptions
@@ -73,7 +73,7 @@ class Checked:
     earlier: tuple[EarlierRun, ...]
 
 
-@heard_once()
+@warned_once()
 def checked(
     plan: Plan | AdaptivePlan,
     model: nn.Module,

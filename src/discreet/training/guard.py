@@ -1,12 +1,10 @@
-"""Guards of a model in training: no change without a release, no randomness without a seed, and no warning that tells
-what private rows did."""
+"""Guards of a model in training: no change without a release, and no randomness without a seed."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import random
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -181,27 +179,6 @@ def seeded(words: Substream) -> Iterator[None]:
     with torch.random.fork_rng():
         seed_torch(int(words.words(1)[0]) >> 1)
         yield
-
-
-@contextmanager
-def unheard() -> Iterator[None]:
-    """Inside, where a model meets private rows, no warning is shown: torch's name shapes, and so how many units were
-    drawn, and those of a loss may name its value. The same code warns before a run, on random rows."""
-    with warnings.catch_warnings(record=True):  # recorded, in case code inside resets the filters
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextmanager
-def heard_once() -> Iterator[None]:
-    """Inside, where a model is tried again and again, each warning is kept, and shown once afterwards."""
-    kept: list[warnings.WarningMessage] = []
-    try:
-        with warnings.catch_warnings(record=True) as kept:
-            yield
-    finally:
-        for one in {(str(one.message), one.filename, one.lineno): one for one in kept}.values():
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno, source=one.source)
 
 
 @contextmanager

@@ -13,13 +13,14 @@ from discreet.core.errors import InputError, LedgerError
 from discreet.core.guarantee import ExPost
 from discreet.core.processes import keep_freed_memory
 from discreet.core.release import Receipt
+from discreet.core.silence import unwarned
 from discreet.plan import AdaptivePlan, Metric
 from discreet.training.batch import Batch
 from discreet.training.charged import Charged
 from discreet.training.control.controller import Metrics, Progress, control_of
 from discreet.training.control.odometer_monitor import OdometerMonitor
 from discreet.training.control.step_size_search import StepSizeSearch
-from discreet.training.guard import has_finite_weights, model_randomness, unheard
+from discreet.training.guard import has_finite_weights, model_randomness
 from discreet.training.private_metrics.counts import planned_count
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.run.charges import Charges
@@ -188,7 +189,7 @@ class Session:
             return
         progress, receipt = self.control.progress, self._charged.next()
         assert progress is not None
-        with unheard(), model_randomness(self._parts.stream, receipt.position):
+        with unwarned(), model_randomness(self._parts.stream, receipt.position):
             chosen = self._search.choose(progress.phases, receipt, self._parts.stream)
         self.check()
         self._search.move(chosen)
@@ -204,7 +205,7 @@ class Session:
     def _take(self, receipt: Receipt, metric: Metric | None) -> float:
         """The metric, or the count of correct predictions, that `receipt` paid for."""
         self.check()
-        with unheard(), model_randomness(self._parts.stream, receipt.position):
+        with unwarned(), model_randomness(self._parts.stream, receipt.position):
             value = (
                 self._count(receipt)
                 if metric is None

@@ -18,8 +18,8 @@ from discreet.clipping.losses import is_of_torch
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.copies import copied
 from discreet.core.errors import InputError
+from discreet.core.silence import unwarned
 from discreet.data import PrivateData
-from discreet.training.guard import unheard
 from discreet.training.preflight.random_rows import Examples, random_rows
 
 
@@ -74,7 +74,7 @@ class FailureProbe:
         if (unit := self._unit) is None:
             return None
         model, loss = copied(self._model, criterion)
-        with unheard(), torch.random.fork_rng():
+        with unwarned(), torch.random.fork_rng():
             seed_torch(0)  # so that several processes can compare what they found
             given = unit.inputs.clone(), unit.targets.clone()
             return self._engine.clipped_sum(model, loss, *given, self.CLIP, unit.units)

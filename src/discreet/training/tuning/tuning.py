@@ -16,7 +16,7 @@ from discreet.certificate.earlier_runs import EarlierRun, together
 from discreet.clipping import Criterion
 from discreet.clipping.separation.copies import copied
 from discreet.core.errors import DiscreetError, InputError, Interrupted
-from discreet.core.silence import unlogged, unrepeated
+from discreet.core.silence import unlogged, unrepeated, unwarned
 from discreet.ledger import Entry, Ledger
 from discreet.methods import Averaging
 from discreet.plan import Plan, Search
@@ -25,7 +25,7 @@ from discreet.queries.best_trial import uniform_index
 from discreet.queries.draws import check_drawable, draw_trials
 from discreet.randomness import Purpose, Stream, Substream, SystemStream, new_run_key
 from discreet.training.former import with_former
-from discreet.training.guard import generators_put_back, has_finite_weights, unheard
+from discreet.training.guard import generators_put_back, has_finite_weights
 from discreet.training.preflight.data_check import check_public
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.public import warm_starts
@@ -132,7 +132,7 @@ class Tuning:
         run, entries = self._charge(randomness_of(randomness))
         choices = randomness.substream(Purpose.NOISE, 0)
         # What a trial warns of or logs would be heard once for each, which reveals their secret number.
-        with stop_requests() as stop, generators_put_back(), unheard(), unlogged():
+        with stop_requests() as stop, generators_put_back(), unwarned(), unlogged():
             if isinstance(search, Search):
                 found = self._best(search, run, choices, stop)
             else:
