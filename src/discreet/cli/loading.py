@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
-from discreet.core.processes import rank
+from discreet.core.processes import rank, world_size
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -32,3 +35,13 @@ def to_terminal(line: str) -> None:
     if line and sys.stderr.isatty() and rank() == 0:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
+
+
+def in_all_processes(make: Callable[[], T], *, words: bool) -> T:
+    """`make()` in every process. If it fails in one, on whose machine a file is missing, it fails in all. `words`: as
+    in `Ranks.together`."""
+    if world_size() == 1:
+        return make()
+    with loading():
+        from discreet.distributed.ranks import Ranks
+    return Ranks.joined().together("the command", make, words=words)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -18,7 +19,7 @@ from discreet.certificate.model_spec import ModelSpec
 from discreet.core.disk import check_target, real, real_text, refuse_special, write_durably
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
-from discreet.core.processes import launched, refuse_several_processes, restarted
+from discreet.core.processes import launched, refuse_several_processes, restarted, world_size
 from discreet.data.tables import columns_bought, provisional
 from discreet.distributed.ranks import Ranks
 from discreet.jobs.audits.audit_build import subject_of_recipe
@@ -94,32 +95,52 @@ class Job:
     @classmethod
     def resumed(cls, folder: Path, again: SaidAgain | None = None) -> Job:
         """The job whose run is in `folder` (or in the run folder beside the target `folder`); what is said `again` must
-        be as it was begun.
+        be as it was begun. Of several processes the first looks, and the others are told: they may not see the folder.
 
         If it is published and only its key was left to be destroyed, that is done now, and nothing is left to run.
         """
+        if world_size() == 1:
+            return cls._found(folder, again)
+        found: list[Job] = []
+
+        def look() -> list[object]:
+            found.append(cls._found(folder, again))
+            return [found[0]._facts(), str(found[0].folder), found[0].published]
+
+        facts, place, published = Ranks.joined().from_first("a run that is resumed", look)
+        return found[0] if found else cls._recalled(facts, Path(place), published=published)
+
+    @classmethod
+    def _found(cls, folder: Path, again: SaidAgain | None) -> Job:
         refuse_special(folder)
         if not (folder / _FILE).is_file() and Path(f"{folder}.run").is_dir():
             folder = Path(f"{folder}.run")
         try:
-            facts = json.loads((folder / _FILE).read_text())
-            recipe, target = facts["recipe"], Path(facts["target"])
-            data = None if facts["data"] is None else Path(facts["data"])
-            table = TableSource.remembered(facts.get("table"))
-            about = About.model_validate(facts.get("about", {}))
-            seen = facts.get("measured")
-            measured = None if seen is None else Measured.model_validate(seen)
+            job = cls._recalled(json.loads((folder / _FILE).read_text()), folder)
+        except InputError:
+            raise
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{folder} is not the folder of a run of `discreet train`; name OUT.run") from None
-        checked = validate(Recipe, recipe, str(folder / _FILE))
         if again is not None:
-            again.check(folder, Work(checked, data, table), target, about)
+            again.check(folder, Work(job.recipe, job.data, job.table), job.target, job.about)
         kept = RunFolder(folder)
-        published = finish_publishing(kept.run, kept.secrets, target)
+        published = finish_publishing(kept.run, kept.secrets, job.target)
         if not published:
-            if target.exists() and kept.identity.exists():
+            if job.target.exists() and kept.identity.exists():
                 kept.recall()  # a run that is over says so, before what it published is found in the way
-            check_target(target)
+            check_target(job.target)
+        return replace(job, published=published)
+
+    @classmethod
+    def _recalled(cls, facts: Mapping[str, Any], folder: Path, *, published: bool = False) -> Job:
+        """The job of a run in `folder`, from `_facts`."""
+        recipe, target = facts["recipe"], Path(facts["target"])
+        data = None if facts["data"] is None else Path(facts["data"])
+        table = TableSource.remembered(facts.get("table"))
+        about = About.model_validate(facts.get("about", {}))
+        seen = facts.get("measured")
+        measured = None if seen is None else Measured.model_validate(seen)
+        checked = validate(Recipe, recipe, str(folder / _FILE))
         return cls(checked, data, target, folder, True, table, about, published, measured)
 
     def audited(self) -> Job:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from discreet.cli.loading import loading, to_terminal
+from discreet.cli.loading import in_all_processes, loading, to_terminal
 from discreet.cli.options.json_output import echo_json
 from discreet.cli.options.language_model import NO_MODEL, LanguageOptions
 from discreet.cli.options.run import (
@@ -162,18 +162,23 @@ def _job(
     shown: bool,
 ) -> Job:
     """A new job, or the one that is resumed. `shown`: it is not carried out, and a table need not be there."""
-    if resume is None and not (finish or shown):
-        from discreet.jobs.tables.first_look import first_look
 
-        first_look(recipe or "digits", options, overrides, sites, out)
-    with loading():
-        from discreet.jobs.said_again import SaidAgain
-        from discreet.jobs.train import Job
+    def new() -> Job:
+        if not shown:
+            from discreet.jobs.tables.first_look import first_look
+
+            first_look(recipe or "digits", options, overrides, sites, out)
+        with loading():
+            from discreet.jobs.train import Job
+        return Job.new(recipe or "digits", data, out, settings or [], overrides, options, about, sites)
 
     if resume is None:
         if finish:
             raise InputError("--finish publishes an interrupted run; name it with --resume DIR")
-        return Job.new(recipe or "digits", data, out, settings or [], overrides, options, about, sites).again()
+        return new() if shown else in_all_processes(new, words=sites is None).again()
+    with loading():
+        from discreet.jobs.said_again import SaidAgain
+        from discreet.jobs.train import Job
     return Job.resumed(resume, SaidAgain(recipe, data, out, settings or (), overrides, options, about, sites))
 
 

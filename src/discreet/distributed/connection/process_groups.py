@@ -17,6 +17,7 @@ from discreet.core import checks
 from discreet.core.errors import InputError, first_line
 from discreet.core.processes import launched
 from discreet.distributed.connection.carriers import Backend, Carrier, Messages
+from discreet.distributed.connection.meeting import meet
 
 _TIMEOUT = timedelta(minutes=30)
 
@@ -114,7 +115,10 @@ def _connect() -> None:
     try:
         store, rank, size = next(rendezvous("env://", timeout=wait))
         store = PrefixStore(f"discreet/{again}", store)
+        meet(store, rank, size, wait)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=wait)
+    except InputError:
+        raise
     except (RuntimeError, ValueError) as error:
         raise _not_connected(error) from None
     atexit.register(_disconnect)
@@ -127,4 +131,7 @@ def _disconnect() -> None:
 
 def _not_connected(error: Exception) -> InputError:
     reason = first_line(error)
-    return InputError(f"the processes cannot be connected: {reason:.200}; start them by torchrun")
+    return InputError(
+        f"the processes cannot be connected: {reason:.200}; start all of them by torchrun, on machines that reach each "
+        "other (GLOO_SOCKET_IFNAME names the network)"
+    )
