@@ -160,7 +160,7 @@ def test_clipped_sums_agree(words: int, budget: int, norm: float, monkeypatch: p
 def test_gradients_of_the_table_that_are_left_out_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above can fail."""
     real = LinearRule.squares_with_table
-    monkeypatch.setattr(LinearRule, "squares_with_table", lambda self, t, spread, x: real(self, t, 0 * spread, x))
+    monkeypatch.setattr(LinearRule, "squares_with_table", lambda self, t, spread, *x: real(self, t, 0 * spread, *x))
     assert apart_from_reference(7) > 1e-3
 
 

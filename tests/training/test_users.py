@@ -121,14 +121,16 @@ def test_other_samplers_draw_users_too(tmp_path: Path, kind: str) -> None:
     assert Counter(users) == dict.fromkeys(most, 2) if kind != "fixed_size" else len(users) == 2 * steps
 
 
-def one_step(folder: Path, patch: pytest.MonkeyPatch, engine: str, data: tuple[Tensor, Tensor], units: Any) -> Any:
+def one_step(
+    folder: Path, patch: pytest.MonkeyPatch, engine: str, data: tuple[Tensor, Tensor], units: Any, **given: Any
+) -> Any:
     """The clipped sum of a first step on everybody, with at most four rows of each."""
     plan = user_plan(4, population=8, batch=8, steps=1, block=1, clip_norm=0.05)
     sums: list[Any] = []
     real = step_module.gaussian_release
     with patch.context() as inner:
         inner.setattr(step_module, "gaussian_release", lambda total, *rest: sums.append(total) or real(total, *rest))
-        tiny_training(folder, plan=plan, engine=engine, data=data, units=units).run()
+        tiny_training(folder, plan=plan, engine=engine, data=data, units=units, **given).run()
     return sums[0]
 
 
@@ -150,6 +152,44 @@ def test_a_user_with_a_thousand_rows_counts_like_one_with_four(
         assert 0.05 * (1 - 1e-4) <= length <= total.sensitivity
     for name in moved[4]:
         assert np.allclose(moved[4][name], moved[1000][name], rtol=0, atol=1e-6)
+
+
+class OverPlaces(nn.Module):
+    """The mean of a layer without a bias over its places: rows of zeros have no gradient."""
+
+    def __init__(self, layer: nn.Module, axis: int) -> None:
+        super().__init__()
+        self.layer, self.axis = layer, axis
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x).mean(self.axis)
+
+
+LAYERS = {
+    "linear": (lambda: OverPlaces(nn.Linear(512, 512, bias=False), 1), (64, 512)),
+    "convolution": (lambda: OverPlaces(nn.Conv1d(64, 64, 3, bias=False), 2), (64, 20)),
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])
+def test_a_user_with_several_rows_does_not_change_how_others_are_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, layer: str
+) -> None:
+    """Her rows have no gradient. As long as the largest user of a chunk chose how norms are found, she moved the sum
+    through those of others, by up to 70 times what the sensitivity has room for."""
+    build, shape = LAYERS[layer]
+    inputs, targets = torch.randn(7, *shape, generator=torch.Generator().manual_seed(1)), torch.arange(7)
+    data = {0: (inputs, targets), 4: (torch.cat([inputs, torch.zeros(4, *shape)]), torch.cat([targets, targets[:4]]))}
+    sums = []
+    for rows, given in data.items():
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            model = build()
+        units = [*range(7), *[7] * rows]
+        sums.append(one_step(tmp_path / str(rows), monkeypatch, engine, given, units, model=model))
+    parts = [np.subtract(part, sums[0].tensors[name], dtype=np.float64) for name, part in sums[1].tensors.items()]
+    assert sum(float(np.square(part).sum()) for part in parts) ** 0.5 <= sums[0].sensitivity - 0.05
 
 
 def test_the_engine_is_rehearsed_on_units_of_several_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

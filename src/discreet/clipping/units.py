@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -16,11 +16,14 @@ class Units:
     """The first `sizes[0]` rows of a chunk belong to one unit, the next `sizes[1]` to another, and so on.
 
     Every unit has at least one row. A unit contributes the gradient of the mean of its rows' losses, which is the mean
-    of their gradients. The last `padding` units only fill up the chunk and contribute nothing.
+    of their gradients. The last `padding` units only fill up the chunk and contribute nothing. `at_most`: the most rows
+    of any unit in any chunk, a public number, where it is known. It decides how norms are found: the largest unit of a
+    chunk would decide it for all others.
     """
 
     sizes: tuple[int, ...]
     padding: int = 0
+    at_most: int = field(default=1, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.padding <= len(self.sizes):
@@ -40,6 +43,11 @@ class Units:
     def most(self) -> int:
         """The number of rows of the largest unit."""
         return max(self.sizes, default=0)
+
+    @property
+    def limit(self) -> int:
+        """The number of rows that norms are found for: `at_most`, or that of the largest unit if it is not known."""
+        return max(self.at_most, self.most)
 
     def counted(self, values: Tensor) -> Tensor:
         """The values of units, shape (units, ...), without the values of padding."""

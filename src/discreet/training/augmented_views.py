@@ -20,8 +20,8 @@ def views_of(
         return inputs, targets, units
     views = data.views
     if views > 1:
-        sizes = (1,) * len(inputs) if units is None else units.sizes
-        units = Units(tuple(views * size for size in sizes))
+        units = Units((1,) * len(inputs)) if units is None else units
+        units = Units(tuple(views * size for size in units.sizes), at_most=views * units.at_most)
         inputs, targets = inputs.repeat_interleave(views, 0), targets.repeat_interleave(views, 0)
     return transformed(data, inputs), targets, units
 

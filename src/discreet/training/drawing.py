@@ -90,7 +90,7 @@ class Draws:
                 yield Piece(drawn[places.start : places.stop : places.step], seed=seed)
                 continue
             rows = [groups.rows(int(drawn[place]), chosen[place]) for place in places]
-            yield Piece(np.concatenate(rows), Units(tuple(map(len, rows))), seed)
+            yield Piece(np.concatenate(rows), Units(tuple(map(len, rows)), at_most=self._most), seed)
 
     def _chosen(self, counts: IntArray, drawn: IntArray, position: int) -> Sequence[IntArray]:
         """The rows with which each drawn unit takes part, as places among its own; `counts`: how many it has."""

@@ -149,7 +149,7 @@ def measured(
     """By parameter of the calls: the rules that contribute to its gradient, and the squared norms of that gradient
     for each example (or unit), in the scales of the clip unless it is a box: float64, shape (examples,). `names`: the
     name of each trainable parameter, by its id. `small`: takes what can be measured later."""
-    shares = _shares(names, calls, units if units is not None and units.most > 1 else None)
+    shares = _shares(names, calls, units if units is not None and units.limit > 1 else None)
     if clip.scales is None:
         squares = {}
         for name, held in shares.items():

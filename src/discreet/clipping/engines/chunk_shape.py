@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -36,8 +37,9 @@ def in_fixed_rows(clipped_sum: ClippedSums, rows: int) -> ClippedSums:
         missing = -len(inputs) % rows
         if missing == 0:
             return clipped_sum(model, criterion, inputs, targets, clip, units)
-        given = (1,) * len(inputs) if units is None else units.sizes
+        given = Units((1,) * len(inputs)) if units is None else units
+        filled = replace(given, sizes=(*given.sizes, *[1] * missing), padding=missing)
         inputs, targets = (torch.cat([part, part[:1].expand(missing, *part.shape[1:])]) for part in (inputs, targets))
-        return clipped_sum(model, criterion, inputs, targets, clip, Units((*given, *[1] * missing), missing))
+        return clipped_sum(model, criterion, inputs, targets, clip, filled)
 
     return wrapped

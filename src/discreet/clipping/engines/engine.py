@@ -164,7 +164,7 @@ def vectorised(
             reason = "Python code reads the numbers of a tensor: an `if` on one, or .item()"
         raise UnsupportedModel(f"the engine 'vmap' cannot run this model ({reason}); use engine='reference'") from error
     if units is not None:
-        means = units.means if units.most > 1 else torch.as_tensor
+        means = units.means if units.limit > 1 else torch.as_tensor
         gradients = {name: units.counted(means(rows)) for name, rows in gradients.items()}
     return clipped_sum(gradients, clip)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -58,7 +58,9 @@ class LongAlone:
         for engine, chosen in ((self.together, ~long), (self.alone, long)):
             if bool(chosen.any()):
                 kept = counted.spread(chosen).nonzero().flatten().to(inputs.device)
-                held = None if units is None else Units(tuple(counted.counts[chosen].tolist()))
+                held = (
+                    None if units is None else replace(units, sizes=tuple(counted.counts[chosen].tolist()), padding=0)
+                )
                 sums.append({**engine(model, criterion, inputs[kept], targets[kept], clip, held)})
         return sums[0] if len(sums) == 1 else {name: sums[0][name].double() + sums[1][name] for name in sums[0]}
 

@@ -28,5 +28,5 @@ def joined(shares: Sequence[tuple[Rule, str]]) -> tuple[list[tuple[Rule, str]], 
     (one, table), (other, name) = sorted(shares, key=lambda share: type(share[0]) is LinearRule)
     if type(one) is not EmbeddingRule or type(other) is not LinearRule:
         return None
-    squares = other.squares_with_table(one.activation, one.spread(), one.lengths(table))
+    squares = other.squares_with_table(one.activation, one.spread(), one.lengths(table), one.terms(table))
     return None if squares is None else ([(other, name)], squares)

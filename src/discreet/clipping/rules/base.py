@@ -118,8 +118,9 @@ class Rule(ABC):
         """
         return self.squares(name).sqrt()
 
-    def terms(self, name: str) -> int:
-        """The number of terms that `total` adds up for an example's gradient without forming it."""
+    def terms(self, name: str) -> int | Tensor:
+        """The number of terms that `total` adds up for an example's gradient without forming it; of units, whose rows
+        are several, that of each."""
         return 1
 
     def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:

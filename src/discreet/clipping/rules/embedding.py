@@ -7,7 +7,6 @@ as under a mean over positions, the norm needs only counts of tokens.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +26,9 @@ class EmbeddingRule(Rule):
 
     names = ("weight",)
     _groups: EqualTokens | None = None
+    _own: Tensor | None = None
+    """The number of tokens that each unit has, float64; those after them are filled up."""
+
     _sums: Tensor
 
     def __init__(self, module: nn.Module, *captured: Any) -> None:
@@ -54,16 +56,16 @@ class EmbeddingRule(Rule):
         if count == 0:
             return torch.zeros(self.examples, dtype=torch.float64, device=self.gradient.device)
         dtype = torch.float64 if self._on_processor else self.gradient.dtype  # the type of the table
-        return with_rounding(self._squares(), self.lengths(name), dtype, count)
+        return with_rounding(self._squares(), self.lengths(name), dtype, self.terms(name))
 
     def lengths(self, name: str) -> Tensor:
         if self.factors is not None:
             return norms_of(self.gradient, 1) * self.factors.double().abs().sum(1)
         whole: Tensor = torch.linalg.vector_norm(self.gradient.flatten(1), dim=1)
-        return whole.double() * math.sqrt(self.activation.shape[1])  # by the Cauchy-Schwarz inequality
+        return whole.double() * self.terms(name) ** 0.5  # by the Cauchy-Schwarz inequality
 
-    def terms(self, name: str) -> int:
-        return self.activation.shape[1]
+    def terms(self, name: str) -> int | Tensor:
+        return self.activation.shape[1] if self._own is None else self._own
 
     def _squares(self) -> Tensor:
         if self._on_processor:
@@ -99,6 +101,7 @@ class EmbeddingRule(Rule):
         """The tokens of a unit's rows become one sequence, with gradients divided by the number of rows."""
         spread = self.spread()
         share = units.shared(torch.ones(len(units), dtype=spread.dtype, device=spread.device))
+        self._own = (units.counts * self.activation.shape[1]).to(spread.device, torch.float64)
         self.activation = units.side_by_side(self.activation)
         self.gradient, self.factors = units.side_by_side(spread * share.view(-1, 1, 1)), None
         return self

@@ -61,6 +61,12 @@ class LinearRule(Rule):
     """Whether norms were those of products: then the total is formed from products as well, whether or not there was
     memory to keep them, so that what cancels within an example cancels in the total."""
 
+    _limit = 0
+    """The positions that a unit may have, a public number; 0 where examples are rows, which have as many each."""
+
+    _own: Tensor | None = None
+    """The positions that each unit has, float64; those after them are filled with zeros."""
+
     _biases: Tensor | None = None
     _squares_of_bias: Tensor | None = None
 
@@ -86,6 +92,7 @@ class LinearRule(Rule):
     def of_units(self, units: Units) -> Rule:
         """The rows of a unit become further positions, with the gradient divided by the number of rows."""
         a, g = (wide(part) for part in self._positions())
+        self._limit, self._own = units.limit * a.shape[1], (units.counts * a.shape[1]).to(a.device, torch.float64)
         share = units.shared(torch.ones(len(units), dtype=g.dtype, device=g.device))
         self.activation, self.gradient = units.side_by_side(a), units.side_by_side(g * share.view(-1, 1, 1))
         return self
@@ -101,11 +108,14 @@ class LinearRule(Rule):
             return squared_norms(a) * self._bias_squares(g)
         if self._formed:
             return self._in_blocks(a, g, a.shape[2] * g.shape[2], _from_products)
-        return self._in_blocks(a, g, 2 * a.shape[1] ** 2, gram_and_rounding)
+        squares = self._in_blocks(a, g, 2 * a.shape[1] ** 2, gram_and_rounding)
+        if self._own is None:
+            return squares
+        return torch.where(self._own > 1, squares, squared_norms(a[:, 0]) * squared_norms(g[:, 0]))
 
     def form_rows(self, name: str, most: int | None = None) -> Tensor | None:
         a, g = self._positions()
-        positions, size = a.shape[1], a.shape[2] * g.shape[2]
+        positions, size = self._limit or a.shape[1], a.shape[2] * g.shape[2]
         if name == "bias" or positions == 1 or _by_gram(positions, size, a.shape[2] + g.shape[2]):
             return None
         needed = self.examples * size * _bytes(a)
@@ -120,23 +130,24 @@ class LinearRule(Rule):
         self._products, self._stack = stack.rows[:, place], (stack, place)
         self._held, self._versions = (), ()
 
-    def squares_with_table(self, tokens: Tensor, spread: Tensor, terms: Tensor) -> Tensor | None:
+    def squares_with_table(self, tokens: Tensor, spread: Tensor, terms: Tensor, count: int | Tensor) -> Tensor | None:
         """The squared norms for a weight that is an embedding's table as well: `spread` (batch, T, features), the
         gradients at `tokens` (batch, T), are added to the products, so `total` contains them. None, and nothing added,
-        where there is no memory for the products of all examples. `terms`: the embedding's `lengths`."""
+        where there is no memory for the products of all examples. `terms`, `count`: the embedding's `lengths` and
+        `terms`."""
         a, g = self._positions()
         if self.examples * a.shape[2] * g.shape[2] * _bytes(a) > base.BUDGET:
             return None
         self._products = products(g.transpose(1, 2), a)
-        count, size, features = self._products.shape
-        places = tokens + size * torch.arange(count, device=tokens.device).unsqueeze(1)
+        examples, size, features = self._products.shape
+        places = tokens + size * torch.arange(examples, device=tokens.device).unsqueeze(1)
         self._products.view(-1, features).index_add_(0, places.reshape(-1), spread.flatten(0, 1))
-        terms, number = terms + outer_lengths(a, g), additions(g, a.shape[1]) + tokens.shape[1]
-        return with_rounding(squared_norms(self._products), terms, wide_type(g.dtype), number)
+        terms, count = terms + outer_lengths(a, g), count + self.terms("weight")
+        return with_rounding(squared_norms(self._products), terms, wide_type(g.dtype), count)
 
-    def terms(self, name: str) -> int:
+    def terms(self, name: str) -> int | Tensor:
         a, g = self._positions()
-        return 1 if name == "bias" else additions(g, a.shape[1])
+        return 1 if name == "bias" else additions(g, a.shape[1] if self._own is None else self._own)
 
     def lengths(self, name: str) -> Tensor:
         a, g = self._positions()
@@ -144,7 +155,7 @@ class LinearRule(Rule):
 
     def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
         a, g = self._positions()
-        if name == "bias" or a.shape[1] == 1:
+        if name == "bias" or (self._limit or a.shape[1]) == 1:
             return super().scaled_lengths(name, scale)
         squares = outer.scaled_squares(wide(a).flatten(0, 1), wide(g).flatten(0, 1), scale)
         return squares.sqrt().view(len(a), -1).sum(1)
@@ -154,14 +165,14 @@ class LinearRule(Rule):
         if name == "bias":
             rows = self._bias_rows(g)
             return outer.scaled_squares(rows.new_ones(len(rows), 1), rows, scale.unsqueeze(1))
-        if a.shape[1] > 1:
+        if (self._limit or a.shape[1]) > 1:
             return None  # the sum over positions comes before the square
         return outer.scaled_squares(a.squeeze(1), g.squeeze(1), scale)
 
     def boxed_total(self, name: str, scale: Tensor) -> Tensor | None:
         a, g = self._positions()
         single = a.dtype == torch.float32 and a.device.type == "cpu" and in_single(scale)
-        if name == "bias" or a.shape[1] > 1 or not single:
+        if name == "bias" or (self._limit or a.shape[1]) > 1 or not single:
             return None
         return outer.boxed_sum(a.squeeze(1), g.squeeze(1), scale)
 
@@ -210,10 +221,15 @@ class LinearRule(Rule):
             self._squares_of_bias = squared_norms(self._bias_rows(gradient))
         return self._squares_of_bias
 
-    def _in_blocks(self, a: Tensor, g: Tensor, numbers: int, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """`function` on blocks of examples, where one example needs room for `numbers` numbers."""
+    def _in_blocks(
+        self, a: Tensor, g: Tensor, numbers: int, function: Callable[[Tensor, Tensor, Tensor | None], Tensor]
+    ) -> Tensor:
+        """`function` on blocks of examples and the positions of each unit, where one example needs room for `numbers`
+        numbers."""
         size = _at_once(a, numbers)
-        return torch.cat([function(x, y) for x, y in zip(torch.split(a, size), torch.split(g, size), strict=True)])
+        parts = [torch.split(part, size) for part in (a, g)]
+        own = [None] * len(parts[0]) if self._own is None else torch.split(self._own, size)
+        return torch.cat([function(*block) for block in zip(*parts, own, strict=True)])
 
     def _sum_of_products(self, a: Tensor, g: Tensor, weights: Tensor) -> Tensor:
         """The weighted sum of products that are formed again, block by block."""
@@ -247,7 +263,7 @@ def _at_once(a: Tensor, numbers: int) -> int:
     return max(1, base.BUDGET // max(1, numbers * _bytes(a)))
 
 
-def _from_products(a: Tensor, g: Tensor) -> Tensor:
+def _from_products(a: Tensor, g: Tensor, _: Tensor | None) -> Tensor:
     return squared_norms(products(g.transpose(1, 2), a))
 
 

@@ -94,7 +94,7 @@ def _compiled() -> Callable[[npt.NDArray[np.float32], Array], None]:
     return machine_code(_squared, "void(float32[:, ::1], float64[::1])")
 
 
-def with_rounding(squares: Tensor, terms: Tensor, dtype: torch.dtype, count: int) -> Tensor:
+def with_rounding(squares: Tensor, terms: Tensor, dtype: torch.dtype, count: int | Tensor) -> Tensor:
     """The squared norms of sums, enlarged by the rounding of these sums; float64. `terms`: the sums of the norms of
     the `count` terms.
 

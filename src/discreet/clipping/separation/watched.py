@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -151,9 +152,10 @@ class Together:
     ) -> Mapping[str, Tensor]:
         """The sum that a unit adds: by a proved program, alone or among copies that add nothing; or else by `apart`."""
         start = Generators(itertools.chain((inputs,), model.parameters()))
+        given = Units((len(inputs),)) if unit is None else unit
         for times in (1, FEWEST) if self._proofs is not None else ():
             rows = [part.repeat(times, *[1] * (part.dim() - 1)) for part in (inputs, targets)]
-            filled = unit if times == 1 else Units((len(inputs),) * times, padding=times - 1)
+            filled = unit if times == 1 else replace(given, sizes=(len(inputs),) * times, padding=times - 1)
             found = self._as_proved(model, criterion, rows[0], rows[1], clip, filled)
             if found is not None:
                 return found
@@ -228,7 +230,7 @@ def one_by_one(chunk: tuple[Tensor, Tensor], units: Units | None) -> Iterator[tu
     count = len(sizes) - (0 if units is None else units.padding)
     parts = zip(torch.split(inputs, sizes), torch.split(targets, sizes), sizes, strict=True)
     for x, y, size in itertools.islice(parts, count):
-        yield x.clone(), y.clone(), None if units is None else Units((size,))
+        yield x.clone(), y.clone(), None if units is None else replace(units, sizes=(size,), padding=0)
 
 
 def names_of(model: nn.Module, clip: Clip) -> set[str]:

@@ -50,7 +50,9 @@ class Examples:
             return replace(self, inputs=self.inputs[start:stop], targets=self.targets[start:stop])
         first, last = ((0, *self.units.ends)[i] for i in (start, stop))
         inputs, targets = self.inputs[first:last], self.targets[first:last]
-        return replace(self, inputs=inputs, targets=targets, units=Units(self.units.sizes[start:stop]))
+        return replace(
+            self, inputs=inputs, targets=targets, units=replace(self.units, sizes=self.units.sizes[start:stop])
+        )
 
     def about(self, rows: int) -> Examples:
         """These examples repeated or cut to at most `rows` rows, one unit at least."""
@@ -59,7 +61,7 @@ class Examples:
             return self.part(0, max(1, sum(end <= rows for end in ends)))
         times = rows // len(self.inputs)
         inputs, targets = (part.repeat(times, *[1] * (part.dim() - 1)) for part in (self.inputs, self.targets))
-        units = None if self.units is None else Units(self.units.sizes * times)
+        units = None if self.units is None else replace(self.units, sizes=self.units.sizes * times)
         return replace(self, inputs=inputs, targets=targets, units=units)
 
 
@@ -74,7 +76,8 @@ def random_rows(
     device = next(iter(private_parameters(model).values())).device
     generator = torch.Generator().manual_seed(0)
     several = min(rows_per_unit, _MOST_ROWS)
-    units = Units(tuple(1 + i % several for i in range(UNITS))) if several > 1 else None
+    sizes = tuple(1 + i % several for i in range(UNITS))
+    units = Units(sizes, at_most=rows_per_unit) if several > 1 else None
 
     def like(example: Tensor, below: int) -> Tensor:
         shape = (UNITS if units is None else units.rows, *example.shape[1:])

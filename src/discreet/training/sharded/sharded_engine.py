@@ -168,7 +168,7 @@ def refuse_unproved(engine: Engine, check: Together, model: nn.Module, criterion
     """`UnsupportedModel` if a chunk of copies of a random `unit` does not run a proved program: then no row would add
     anything. All processes try it at the same time."""
     rows = [part.repeat(FEWEST, *[1] * (part.dim() - 1)) for part in (unit.inputs, unit.targets)]
-    units = None if unit.units is None else Units(unit.units.sizes * FEWEST)
+    units = None if unit.units is None else replace(unit.units, sizes=unit.units.sizes * FEWEST)
     with torch.random.fork_rng():
         seed_torch(0)
         engine.clipped_sum(model, criterion, rows[0], rows[1], FailureProbe.CLIP, units)

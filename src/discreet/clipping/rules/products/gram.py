@@ -22,21 +22,22 @@ _HALVED = 64
 """From this many positions on, Gram matrices are formed in halves (measured)."""
 
 
-def gram_and_rounding(a: Tensor, g: Tensor) -> Tensor:
+def gram_and_rounding(a: Tensor, g: Tensor, own: Tensor | None = None) -> Tensor:
     """`gram_squares`, enlarged by the rounding of the weighted sum, which other code forms."""
-    squares, unrelated = gram_squares(a, g)
-    return with_rounding(squares, (a.shape[1] * unrelated).sqrt(), wide_type(g.dtype), additions(g, a.shape[1]))
+    squares, unrelated = gram_squares(a, g, own)
+    count = a.shape[1] if own is None else own
+    return with_rounding(squares, (count * unrelated).sqrt(), wide_type(g.dtype), additions(g, count))
 
 
-def gram_squares(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+def gram_squares(a: Tensor, g: Tensor, own: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Squared norms of sums over positions of outer products g_t a_t^T, by Gram matrices, and their values if the
-    terms were orthogonal; float64, shape (batch,).
+    terms were orthogonal; float64, shape (batch,). `own`: how many positions each has, if further ones are zeros.
 
     The squared norms are enlarged by what rounding may have taken from them (`_rounding`). Where that is more than
     `_ROUNDED` of them, because positions cancel, the products themselves are measured instead, in double precision, and
     enlarged by that much.
     """
-    positions = a.shape[1]
+    positions, count = a.shape[1], a.shape[1] if own is None else own
     half = positions // 2 if positions >= _HALVED else 0
     squares, unrelated = a.new_zeros(2, len(a), dtype=torch.float64)
     ours, theirs = _Gram(a), _Gram(g)
@@ -44,9 +45,9 @@ def gram_squares(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
         pairs = ours.block(start, stop).mul_(theirs.block(start, stop))
         squares += _mirrored(pairs, start, lambda block: block.sum(2).sum(1, dtype=torch.float64))
         unrelated += pairs[:, :, start:].diagonal(dim1=1, dim2=2).sum(1, dtype=torch.float64)
-    lost = _lost(ours.trace, theirs.trace, (a.shape[2], g.shape[2]), positions, wide_type(a.dtype))
+    lost = _lost(ours.trace, theirs.trace, (a.shape[2], g.shape[2]), count, wide_type(a.dtype))
     squares, unrelated = squares + lost, unrelated + lost
-    rounding = _rounding(ours, theirs)
+    rounding = _rounding(ours, theirs, count)
     doubtful = rounding > _ROUNDED * squares
     squares += rounding
     if bool(doubtful.any()):
@@ -63,7 +64,7 @@ class _Gram:
 
     def __init__(self, vectors: Tensor) -> None:
         self._vectors, self.dtype = vectors, vectors.dtype
-        _, self.positions, self.size = vectors.shape
+        self.size = vectors.shape[2]
         self.trace, self._squares = vectors.new_zeros(2, len(vectors), dtype=torch.float64)
 
     def block(self, start: int, stop: int) -> Tensor:
@@ -80,7 +81,7 @@ class _Gram:
         return torch.where(beyond, self.trace, self._squares.sqrt())
 
 
-def _rounding(ours: _Gram, theirs: _Gram) -> Tensor:
+def _rounding(ours: _Gram, theirs: _Gram, positions: int | Tensor) -> Tensor:
     """The most that rounding takes from a sum over pairs of positions of (a_t . a_s)(g_t . g_s), in whatever order sums
     are formed: float64, shape (batch,).
 
@@ -91,7 +92,7 @@ def _rounding(ours: _Gram, theirs: _Gram) -> Tensor:
     """
     a_norm, g_norm = ours.norm(), theirs.norm()
     dots = (ours.size + 2) * ours.trace * g_norm + (theirs.size + 2) * theirs.trace * a_norm
-    bound: Tensor = unit_roundoff(ours.dtype) * (dots + ours.positions * a_norm * g_norm)
+    bound: Tensor = unit_roundoff(ours.dtype) * (dots + positions * a_norm * g_norm)
     return bound
 
 
@@ -105,7 +106,9 @@ def _squared(block: Tensor) -> Tensor:
     return norms.double().square_().sum(1)
 
 
-def _lost(a_trace: Tensor, g_trace: Tensor, sizes: tuple[int, int], positions: int, dtype: torch.dtype) -> Tensor:
+def _lost(
+    a_trace: Tensor, g_trace: Tensor, sizes: tuple[int, int], positions: int | Tensor, dtype: torch.dtype
+) -> Tensor:
     """The most that a sum over pairs of positions can lack because products are below the range of the type: float64,
     shape (batch,). `a_trace`, `g_trace`: the sums of |a_t|^2 and |g_t|^2. `sizes`: the numbers of a position in a, g.
 

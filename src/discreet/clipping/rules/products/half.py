@@ -49,7 +49,7 @@ def _aligned(matrices: Tensor) -> Tensor:
     return F.pad(matrices, (0, missing)) if missing else matrices
 
 
-def additions(factor: Tensor, positions: int) -> int:
+def additions(factor: Tensor, positions: int | Tensor) -> int | Tensor:
     """The number of additions, each rounded to nearest, that may err as much as those of `products` over positions."""
     return positions * (2 if factor.dtype in HALF else 1)
 
