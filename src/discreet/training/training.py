@@ -211,7 +211,7 @@ class Training:
         """Take every step of the plan (of an adaptive plan, until it ends) and return the result for `publish`.
 
         `evaluate_every`: the training steps between evaluations on the public data; by default about twenty evaluations
-        in all. `progress`: show a bar; by default if standard error is a terminal. `early`: stop early, or keep the
+        in all. `progress`: show a bar; by default on a terminal and in a notebook. `early`: stop early, or keep the
         best model, by public or bought metrics; the last evaluation is then that of the kept model. `callbacks`:
         receive public and released values after every step (`training.callbacks`), and may end the run by
         `StopTraining`; a function will do. Ctrl-C and SIGTERM stop it with a checkpoint, as `Interrupted`.
