@@ -53,6 +53,7 @@ def noisy_and_clipped(tmp_path: Path) -> Callable[[str], Any]:
 def test_every_rung_is_of_public_rows_and_noise_costs_most() -> None:
     plain, clipped, noisy = ladder.climb(recipe(), split())
     assert [rung.fault for rung in (plain, clipped, noisy)] == [None] * 3
+    assert [rung.rows for rung in (plain, clipped, noisy)] == [27] * 3  # of 90; they learn from the others
     assert plain.metrics["accuracy"] > 0.8
     assert clipped.metrics["accuracy"] > 0.7
     assert noisy.metrics["loss"] > clipped.metrics["loss"] > plain.metrics["loss"]
@@ -82,6 +83,31 @@ def test_no_run_of_the_ladder_can_be_published(
 def test_a_rung_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(PrivacyViolation, match="cannot be published"):
         discreet.publish(ladder.Rung("plain", {}), tmp_path / "out")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "rows", "word"),
+    [
+        ((35 / 36, 34 / 36, 34 / 36), 36, "no more than chance on 36 public rows"),  # one row of them
+        ((1.0, 1.0, 35 / 36), 36, "no more than chance on 36 public rows"),
+        ((35 / 36, 34 / 36, 17 / 36), 36, "most is lost to noise"),
+        ((0.97, 0.94, 0.94), 3600, "most is lost to clipping"),
+        ((0.97, 0.96, 0.96), 36, "neither clipping nor noise costs much"),
+    ],
+)
+def test_what_chance_explains_is_blamed_on_nothing(
+    accuracies: tuple[float, ...],
+    rows: int,
+    word: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Two standard errors of a difference of two accuracies are 9 % on 36 rows, and 1 % on 3,600."""
+    named = zip(ladder.RUNGS, accuracies, strict=True)
+    rungs = [ladder.Rung(name, {"accuracy": one}, rows=rows) for name, one in named]
+    monkeypatch.setattr("discreet.jobs.debug.ladder", lambda *_, **__: iter(rungs))
+    assert command(["debug"]) == 0
+    assert word in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_what_cannot_be_done_is_said() -> None:

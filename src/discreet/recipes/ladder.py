@@ -48,11 +48,12 @@ _LEARNED_FROM = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """A rung's metrics on public rows; its model is not kept. `fault` says why there are no metrics."""
+    """A rung's metrics on `rows` public rows; its model is not kept. `fault` says why there are no metrics."""
 
     name: str
     metrics: Mapping[str, float]
     fault: str | None = None
+    rows: int = 0
 
     @property
     def model(self) -> NoReturn:
@@ -102,7 +103,8 @@ def climb(
     rows = public_rows(split, criterion, all_public=all_public)
     for name in RUNGS:
         try:
-            yield Rung(name, plain(recipe, split, rows) if name == "plain" else _private(name, recipe, split, rows))
+            found = plain(recipe, split, rows) if name == "plain" else _private(name, recipe, split, rows)
+            yield Rung(name, found, rows=len(rows.judge[1]))
         except DiscreetError as error:
             yield Rung(name, {}, str(error))
 

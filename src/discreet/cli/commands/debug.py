@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,8 +30,16 @@ _MEANS = {
     "noisy": "what the noise of the plan leaves",
 }
 
+_TRY = {
+    "clipping": "try a larger clip_norm with a smaller learning rate, or more steps",
+    "noise": "more rows or epsilon, larger batches, fewer trained parameters, fixed features",
+}
+
 _LOST = 0.02
 """A loss of accuracy from one rung to the next that is reported."""
+
+_CHANCE = 2.0
+"""The standard errors of a difference of two accuracies up to which chance explains it."""
 
 
 @with_options(TableOptions)
@@ -78,8 +87,11 @@ def _word(rungs: list[Rung]) -> str | None:
     if None in found:
         return None
     plain, clipped, noisy = (value for value in found if value is not None)
-    if max(plain - clipped, clipped - noisy) < _LOST:
+    lost = max((plain - clipped, "clipping"), (clipped - noisy, "noise"), key=lambda one: one[0])
+    if lost[0] < _LOST:
         return "neither clipping nor noise costs much; what is missing is missing without privacy too"
-    if plain - clipped >= clipped - noisy:
-        return "most is lost to clipping: try a larger clip_norm with a smaller learning rate, or more steps"
-    return "most is lost to noise: more rows or epsilon, larger batches, fewer trained parameters, fixed features"
+    before, after = (plain, clipped) if lost[1] == "clipping" else (clipped, noisy)
+    rows = rungs[-1].rows
+    if lost[0] <= _CHANCE * math.sqrt((before * (1 - before) + after * (1 - after)) / rows):
+        return f"the rungs differ by no more than chance on {rows} public rows; more would tell where it is lost"
+    return f"most is lost to {lost[1]}: {_TRY[lost[1]]}"
