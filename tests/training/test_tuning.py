@@ -39,6 +39,9 @@ def test_the_winning_run_is_published_and_verified(tmp_path: Path, kind: str, ch
     search = tuning_of(kind, tmp_path, **changes)
     trained = search.run()
     assert trained.winner in search.plan.search.candidates  # type: ignore[union-attr]
+    named = ", ".join(f"{name}={value}" for name, value in trained.winner.items())  # type: ignore[union-attr]
+    assert f"charged: the search as a whole\n  winner: {named}\n" in repr(trained)
+    assert "steps" not in repr(trained)  # one of seven would look like a run that was stopped
     guarantee = publish(trained, tmp_path / "out")
     assert guarantee == search.plan.guarantee() == search.guarantee
     verified = verify(tmp_path / "out")

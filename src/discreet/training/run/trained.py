@@ -116,8 +116,11 @@ class Trained:
     def _facts(self) -> dict[str, object]:
         last = self.evaluations[-1].metrics if self.evaluations else {}
         metrics = {name: value for name, value in last.items() if ": " not in name}  # not those of single classes
-        facts: dict[str, object] = {
-            "charged steps": f"{self.charged_steps} of {self.plan.charges}",
+        charged: dict[str, object] = {"charged steps": f"{self.charged_steps} of {self.plan.charges}"}
+        if self.winner is not None:  # one charge, whatever the number of runs was
+            winner = ", ".join(f"{name}={value}" for name, value in self.winner.items())
+            charged = {"charged": "the search as a whole", "winner": winner}
+        facts: dict[str, object] = charged | {
             "epsilon of the plan": places_up(self.plan.guarantee().epsilon),
             "delta": f"{self.plan.delta:g}",
             "randomness": "test: it cannot be published" if self.mechanism.randomness == "test" else None,
