@@ -116,6 +116,11 @@ def test_plans_with_and_without_a_search_go_to_their_own(tmp_path: Path) -> None
         Tuning(tiny_plan(), build, blobs())
 
 
+def test_what_build_returns_is_a_setup(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^build must return a Setup\(model, criterion, optimizer\), got tuple$"):
+        tuning(tmp_path, lambda settings: (build(settings).model, nn.CrossEntropyLoss()))  # type: ignore[arg-type,return-value]
+
+
 def test_scores_are_higher_for_lower_losses_and_never_nan(tmp_path: Path) -> None:
     trained = tiny_training(tmp_path, public_test=blobs(9, seed=1)).run(progress=False)
 

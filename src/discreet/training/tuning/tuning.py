@@ -221,7 +221,8 @@ class Tuning:
 
     def _setup(self, settings: Mapping[str, Any]) -> Setup:
         """The objects of a trial; never those of an earlier trial, which may be the best so far."""
-        setup = self._build(settings)
+        if not isinstance(setup := self._build(settings), Setup):
+            raise InputError(f"build must return a Setup(model, criterion, optimizer), got {type(setup).__name__}")
         self._built.note(setup.model, setup.optimizer, setup.scheduler)
         return setup
 
