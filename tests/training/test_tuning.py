@@ -121,6 +121,14 @@ def test_what_build_returns_is_a_setup(tmp_path: Path) -> None:
         tuning(tmp_path, lambda settings: (build(settings).model, nn.CrossEntropyLoss()))  # type: ignore[arg-type,return-value]
 
 
+def test_a_search_that_is_run_again_says_what_to_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_trials(monkeypatch, 1)
+    search = tuning(tmp_path)
+    search.run()
+    with pytest.raises(InputError, match="is run once, and cannot be resumed; make a new Tuning for another search"):
+        search.run()
+
+
 def test_scores_are_higher_for_lower_losses_and_never_nan(tmp_path: Path) -> None:
     trained = tiny_training(tmp_path, public_test=blobs(9, seed=1)).run(progress=False)
 

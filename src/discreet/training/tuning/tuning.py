@@ -195,7 +195,8 @@ class Tuning:
             make_private_folder(self.folder)
         except FileExistsError:
             raise InputError(
-                f"the run folder {self.folder} exists already; a search cannot be resumed, so name another one"
+                f"the run folder {self.folder} exists already: a search is run once, and cannot be resumed; make a new "
+                "Tuning for another search, in another folder if you name one, which is charged beside this one"
             ) from None
 
     def _trial(self, index: int, run: str, trial: int, stop: Stop) -> tuple[Trained, tuple[nn.Module, Criterion]]:
