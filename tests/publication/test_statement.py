@@ -164,6 +164,9 @@ def test_questions_can_be_filled_in(tmp_path: Path) -> None:
         ("published: soon", "published"),
         ("sources: [{url: a}]", "sources.0.title"),
         ("name: 3", "name"),
+        ("name: 3", "name: Input should be a text, got 3"),
+        ("authors: A. B.", "authors: Input should be a list, got 'A. B.'"),
+        ("published: 28.11.2026", "published: Input should be a day, as 2026-11-28, got '28.11.2026'"),
     ],
 )
 def test_wrong_answers_are_named(tmp_path: Path, text: str, said: str) -> None:
@@ -171,6 +174,12 @@ def test_wrong_answers_are_named(tmp_path: Path, text: str, said: str) -> None:
     file.write_text(text)
     with pytest.raises(InputError, match=re.escape(said)):
         read_answers(file)
+
+
+def test_a_day_may_stand_without_quotes(tmp_path: Path) -> None:
+    file = tmp_path / "answers.yaml"
+    file.write_text("published: 2026-11-28")
+    assert read_answers(file).published == "2026-11-28"
 
 
 def test_the_command(folders: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,8 @@ They are the holder's own words. Nothing checks them, and the pages that quote t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -96,8 +97,16 @@ def read_answers(path: Path) -> Holder:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         known = ", ".join(Holder.model_fields)
-        said = f"it is no question; there are: {known}" if first["type"] == "extra_forbidden" else first["msg"]
+        said = f"it is no question; there are: {known}" if first["type"] == "extra_forbidden" else _fault(first)
         raise InputError(f"{path}: {where}: {said}") from None
+
+
+def _fault(first: Mapping[str, Any]) -> str:
+    """What is wrong with an answer, with words for what YAML can hold, and with the answer where there is one."""
+    said = first["msg"].replace("a valid tuple", "a list").replace("a valid string", "a text")
+    if first["type"] == "string_pattern_mismatch":
+        said = "Input should be a day, as 2026-11-28"
+    return said if first["type"] == "missing" else f"{said}, got {first['input']!r:.80}"
 
 
 def questions() -> str:
@@ -121,6 +130,9 @@ def _fields(of: type[BaseModel], indent: str) -> Iterator[str]:
 
 
 def _without_blanks(given: dict[Any, Any]) -> dict[Any, Any]:
-    """The same without empty fields, which are no answers."""
-    inner = {name: _without_blanks(value) if isinstance(value, dict) else value for name, value in given.items()}
+    """The same without empty fields, which are no answers, and with days as texts: YAML reads 2026-11-28 as a day."""
+    inner = {
+        name: _without_blanks(value) if isinstance(value, dict) else str(value) if type(value) is date else value
+        for name, value in given.items()
+    }
     return {name: value for name, value in inner.items() if value not in (None, "", {}, [])}
