@@ -85,6 +85,7 @@ def check_page(one: Certified, holder: Holder) -> None:
     assert ("&lt;b&gt;" in page) == (holder.unit is not None)
     assert html.escape(one.words.unit).replace("x27", "39") in page
     assert "0" * 64 in page
+    assert "Run discreet verify FOLDER" in page  # as it is typed
     assert not re.search(r"\{[{%]|None|\.\.", re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL))
 
 

@@ -76,7 +76,7 @@ def _algorithm(one: Certified, holder: Holder) -> Section:
             _stated("Declared public", report["Declared public"]),
             _stated("Not private", report["Not private"]),
             Entry("How settings were chosen", holder.settings),
-            _stated("To check it", report["To check it"]),
+            _stated("To check it", f"Run {report['To check it']}"),  # a command has no capital letter
         ),
     )
 
