@@ -191,7 +191,7 @@ def test_the_command(folders: list[Path], tmp_path: Path, capsys: pytest.Capture
     assert "not answered: name, description" in capsys.readouterr().out
     assert "Privacy statement" in out.read_text()
     assert run(["report", str(folder), "--out", str(out)]) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "exists already; name another file with --out, or give --overwrite" in capsys.readouterr().err
     answers.write_text(yaml.safe_dump(ALL))
     assert run(["report", str(folder), "--fill", str(answers), "--out", str(out), "--overwrite"]) == 0
     assert "Words on trust" in out.read_text()

@@ -31,7 +31,8 @@ def report(
     from discreet.publication.disclosure import facts_in_words, holder, registry_record, statement
 
     if questions is not None:
-        write_output(questions, holder.questions().encode(), replace=False)
+        again = "answers there are kept: name another file with --questions"
+        write_output(questions, holder.questions().encode(), replace=False, advice=again)
         typer.echo(f"{questions}: questions to answer; then: discreet report {folder} --fill {questions}")
         return
     if out.suffix not in (".html", ".yaml"):
@@ -42,7 +43,7 @@ def report(
         text = statement.statement_page(certified, answers)
     else:
         text = registry_record.as_yaml(registry_record.record(certified, answers))
-    write_output(out, text.encode(), replace=overwrite)
+    write_output(out, text.encode(), replace=overwrite, advice="name another file with --out, or give --overwrite")
     if out.suffix == ".html":
         left = holder.unanswered(answers)
         more = f"; not answered: {', '.join(left)}" if left else ""
