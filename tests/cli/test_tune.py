@@ -119,6 +119,8 @@ def test_a_dry_run_shows_the_plan_and_does_nothing(tmp_path: Path, capsys: pytes
         (["--kind", "parts", "--grid", "optimizer.lr=1,2", "--score", "loss"], "loss:BOUND"),
         (["--trials", "5", "--score", "accuracy", "--grid", "optimizer.lr=1,2"], "which the plan does not buy"),
         (["--trials", "5", "--grid", "optimizer.lr=1,2", "--device", "abacus"], "the device 'abacus' here"),
+        ([*SEARCH, "--holdout", "10"], "--holdout 10 is no share of the rows: it is below 1, as 0.1, or in percent"),
+        ([*SEARCH, "--holdout", "1.5"], "--holdout 1.5 is no share of the rows"),
     ],
 )
 def test_refusals_are_one_line(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -195,5 +196,7 @@ def overrides_of(
     epsilon: float | None, delta: float | None, population: float | None, holdout: str | None
 ) -> dict[str, object]:
     """The given options among these, by their names in recipes."""
+    if holdout is not None and re.fullmatch(r"[1-9]\d*(\.\d*)?", holdout.strip()):
+        raise InputError(f"--holdout {holdout} is no share of the rows: it is below 1, as 0.1, or in percent, as 10%")
     given = {"epsilon": epsilon, "delta": delta, "population": population, "holdout": holdout}
     return {key: value for key, value in given.items() if value is not None}
