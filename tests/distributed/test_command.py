@@ -138,6 +138,13 @@ def test_a_restart_by_torchrun_goes_on_with_the_run_that_was_begun(
     assert job.again() is job  # begun by another start of torchrun
     job._remember()
     assert job.again().resume
+    monkeypatch.setattr("discreet.jobs.train.GROUPS.call", "another")  # whose --rdzv-id is the same, or none
+    assert job.again() is job
+    job._remember()
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    assert job.again() is job  # nothing is started again
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")  # of another machine, which counts for itself
+    assert job.again().resume
     os.remove("model.run/job.json")
     assert job.again() is job
 

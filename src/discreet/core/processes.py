@@ -55,9 +55,10 @@ def launched() -> bool:
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
-def restarted() -> bool:
-    """Whether torchrun has started the processes again, after one of them was lost."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+def restarts() -> bool:
+    """Whether torchrun starts the processes again after one of them was lost, and may have done so. On several machines
+    each counts for itself, so one may not know that it has."""
+    return any(int(os.environ.get(f"TORCHELASTIC_{name}", "0")) > 0 for name in ("MAX_RESTARTS", "RESTART_COUNT"))
 
 
 def rank() -> int:

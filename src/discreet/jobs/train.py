@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from discreet.certificate.model_spec import ModelSpec
 from discreet.core.disk import check_target, real, real_text, refuse_special, write_durably
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
-from discreet.core.processes import launched, refuse_several_processes, restarted, world_size
+from discreet.core.processes import launched, refuse_several_processes, restarts, world_size
 from discreet.data.tables import columns_bought, provisional
+from discreet.distributed.connection.process_groups import GROUPS
 from discreet.distributed.ranks import Ranks
 from discreet.jobs.audits.audit_build import subject_of_recipe
 from discreet.jobs.baseline import with_baseline
@@ -78,8 +80,8 @@ class Job:
 
     def again(self) -> Job:
         """This job; or, where torchrun has started all processes again after one was lost, the run that it began. The
-        first process looks for it. A run of another job or another start of torchrun is not taken up."""
-        begun = restarted() and Ranks.joined().from_first("a run that was begun", self._is_begun)
+        first process looks for it. A run of another job or another call of torchrun is not taken up."""
+        begun = restarts() and Ranks.joined().from_first("a run that was begun", self._is_begun)
         return replace(self, resume=True) if begun else self
 
     def _is_begun(self) -> bool:
@@ -177,7 +179,7 @@ class Job:
             ranks.from_first("room in the budget", lambda: check_room(ledger, dataset_id, self.recipe.plan))
         run = Run(self.folder, self.resume, ledger, dataset_id, self._remember, lanes=lanes, device=device, shard=shard)
         if self.table is not None:
-            return self._run_on_table(self.table, run, phases, finish=finish)
+            return self._run_on_table(self.table, run, ranks, phases, finish=finish)
         with phases.phase("read"):
             split = ranks.together("reading the data", lambda: self.recipe.load_data(self.data))
         with phases.phase("prepare"):
@@ -207,13 +209,16 @@ class Job:
             "--dataset-id NAME keeps account of all runs on it"
         ]
 
-    def _run_on_table(self, table: TableSource, run: Run, phases: Phases, *, finish: bool) -> tuple[Guarantee, Trained]:
+    def _run_on_table(
+        self, table: TableSource, run: Run, ranks: Ranks, phases: Phases, *, finish: bool
+    ) -> tuple[Guarantee, Trained]:
         schema, model = self.recipe.table, self.recipe.build_model()
         assert schema is not None
         with ExitStack() as kept:
             with phases.phase("read"):
                 run = replace(run, resume=self._buy(table, model, run) or run.resume)
-                ready = kept.enter_context(table.opened(self.recipe, recalled(schema, self.folder), self.folder))
+                rows = table.opened(self.recipe, recalled(schema, self.folder), self.folder)
+                ready = ranks.together("reading the data", partial(kept.enter_context, rows), words=table.sites is None)
             with phases.phase("prepare"):
                 training = training_on(self.recipe, ready, model, run)
             with phases.phase("train"):
@@ -254,7 +259,7 @@ class Job:
         write_durably(self.folder / _FILE, (json.dumps(self._facts(), indent=2) + "\n").encode())
 
     def _facts(self) -> dict[str, object]:
-        """The way to resume the job; and, to know it after a restart, which start of torchrun it is of."""
+        """The way to resume the job; and, to know it after a restart, which call of torchrun it is of."""
         return {
             "recipe": self.recipe.model_dump(mode="json"),
             "data": real_text(self.data),
@@ -262,5 +267,5 @@ class Job:
             "table": None if self.table is None else self.table.as_dict(),
             "about": self.about.model_dump(mode="json"),
             "measured": None if self.measured is None else self.measured.model_dump(mode="json"),
-            **({"launch": os.environ.get("TORCHELASTIC_RUN_ID", "")} if launched() else {}),
+            **({"launch": [os.environ.get("TORCHELASTIC_RUN_ID", ""), GROUPS.call]} if launched() else {}),
         }

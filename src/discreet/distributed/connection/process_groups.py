@@ -30,7 +30,8 @@ class Groups:
 
     `program`: that of the program, for which the others were made. `sums` and `facts`: of gloo. `devices`: for
     collectives between devices, by the name of its backend, if sums go so. `carrier`: how sums travel. `left`: the
-    connections are closed, as this process has failed.
+    connections are closed, as this process has failed. `call`: a name of the call of torchrun that has started the
+    process, perhaps again; "" if something else has made the group.
 
     Nothing else keeps groups: one that outlives the interpreter aborts its process at the end of a good run (torch
     2.13).
@@ -42,13 +43,14 @@ class Groups:
     devices: dict[str, Any] = field(default_factory=dict)
     carrier: Carrier | None = None
     left: bool = False
+    call: str = ""
 
     def join(self) -> bool:
         """Join the processes that torchrun has started, or that a group connects already; whether there are several."""
         if not dist.is_initialized():
             if not launched():
                 return False
-            _connect()
+            self.call = _connect()
         if dist.get_world_size() == 1:
             return False
         if self.program is not dist.group.WORLD:
@@ -107,21 +109,22 @@ def timeout() -> timedelta:
         raise InputError(f"DISCREET_TIMEOUT must be a number of seconds, got {given!r}") from None
 
 
-def _connect() -> None:
-    """Join the process group of torchrun. It is left when the process ends."""
-    # A static rendezvous keeps its store when torchrun starts all processes again, with the addresses of those that
-    # died (torch 2.13): each start has names of its own in it.
-    again, wait = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), timeout()
+def _connect() -> str:
+    """Join the process group of torchrun, which is left when the process ends; returns a name of this call of torchrun,
+    which stays when it starts all processes again."""
+    wait = timeout()
     try:
         store, rank, size = next(rendezvous("env://", timeout=wait))
-        store = PrefixStore(f"discreet/{again}", store)
-        meet(store, rank, size, wait)
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=wait)
+        store = PrefixStore("discreet", store)
+        start = meet(store, rank, size, wait)  # what an earlier start has left in the store has another name
+        dist.init_process_group("gloo", store=PrefixStore(start, store), rank=rank, world_size=size, timeout=wait)
+        call = store.compare_set("call", "", start)
     except InputError:
         raise
     except (RuntimeError, ValueError) as error:
         raise _not_connected(error) from None
     atexit.register(_disconnect)
+    return bytes(call).decode()
 
 
 def _disconnect() -> None:

@@ -44,7 +44,10 @@ def check_sites(path: Path, sites: int | None, options: TableFacts) -> None:
         raise InputError("--sites: the tables of all sites have one schema, made of public facts: --schema FILE.yaml")
     found = tables_read(path, sites)
     missing = [site for site in range(sites) if site not in found]
-    if not found or (missing and not launched()):
+    if not found and launched():
+        names = [str(path).replace(MARK, str(site)) for site in (0, sites - 1)]
+        raise InputError(f"of {names[0]} to {names[1]} none is here for this process; each needs one at least")
+    if missing and not launched():
         raise InputError(f"there is no file {str(path).replace(MARK, str(missing[0]))} here; check the path")
 
 
