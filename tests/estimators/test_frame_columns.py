@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import itertools
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,9 @@ from sklearn.base import clone
 import discreet
 from discreet import PrivateClassifier, PrivateRegressor
 from discreet.core.errors import InputError
+from discreet.data.tables import Encoder
+from discreet.estimators.declared import facts_of, schema_of
+from discreet.estimators.frame_rows import frame_rows
 from discreet.prediction import predict_frame
 
 MIXED = pd.DataFrame(
@@ -142,3 +148,51 @@ def test_labels_in_another_order_are_refused() -> None:
     labels = pd.Series(["a", "b", "c"] * 100, index=MIXED.index)
     with pytest.raises(InputError, match="have another order than inputs"):
         of_frames().fit(MIXED, labels[::-1])
+
+
+CODES = {"type": "category", "categories": ["1", "2", "1.5", "1.50", "1000000000000000", "2024-01-31", "true", "x"]}
+DAY = datetime.date(2024, 1, 31)
+CELLS: dict[str, list[list[Any]]] = {
+    "number": [[1, 2], [1.5, 1], [Decimal("1.5"), Decimal("1.50"), Decimal(2)], [10**15, 1], [np.float32(1.5)]],
+    "day": [[DAY, DAY], [datetime.datetime(2024, 1, 31)], [pd.Timestamp(DAY), None]],
+    "truth": [[True, False], [np.bool_(True)]],
+    "text": [["1", "01", "x"]],
+}
+ODD: dict[str, list[Any]] = {
+    "number": [Decimal("1.234"), Decimal("1E+9"), 2.5, np.float32(0.1), 3, 2**63, 2**70, float("inf")],
+    "day": [DAY, datetime.datetime(2024, 2, 1, 3, 4), pd.Timestamp("2024-02-01", tz="Europe/Berlin")],
+    "truth": [True],
+    "text": ["y", "\u00e9"],
+    "other": [datetime.time(1, 2), b"x", [1], {"a": 1}, 1j],
+}
+
+
+def encoded(cells: list[Any], column: Any) -> Any:
+    facts = facts_of({"code": column})
+    rows = frame_rows(pd.DataFrame({"code": pd.Series(cells, dtype=object)}), facts)
+    encoder = Encoder(schema_of(facts, {"target": {"type": "boolean"}}, 100, None))
+    return encoder.encode(rows, targets=False, show=False, in_memory=True).inputs
+
+
+@pytest.mark.parametrize(("kind", "other"), [*itertools.product(CELLS, ODD)])
+def test_no_cell_of_objects_decides_how_others_are_read(kind: str, other: str) -> None:
+    """Arrow would make one type of all cells: with one day among whole numbers all codes were unknown."""
+    for cells, odd in itertools.product(CELLS[kind], ODD[other]):
+        expected = encoded(cells, CODES)
+        for place, found in ((1, [odd, *cells]), (0, [*cells, odd]), (0, [*cells, None, odd])):
+            if kind != other:
+                with pytest.raises(InputError, match="the column 'code' has values of several types"):
+                    encoded(found, CODES)
+            else:
+                assert np.array_equal(encoded(found, CODES)[place : place + len(cells)], expected)
+
+
+def test_cells_of_objects_are_what_they_were() -> None:
+    number, day = (0, 4), {"type": "date", "low": "2024-01-01", "high": "2024-03-01", "format": "%Y-%d-%m"}
+    assert encoded([1, 2.5, Decimal("3.00"), None], number).ravel().tolist() == [0.25, 0.625, 0.75, -1]
+    feb = datetime.datetime(2024, 2, 1, 23)
+    assert encoded([DAY, feb, None], day).ravel().tolist() == pytest.approx([0.5, 31 / 60, -1])
+    assert (
+        encoded([True, None, False], {"type": "boolean"}).ravel().tolist()
+        == encoded(["yes", None, "no"], {"type": "boolean"}).ravel().tolist()
+    )
