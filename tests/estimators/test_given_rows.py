@@ -257,3 +257,17 @@ def test_a_score_says_what_is_wrong_with_its_targets(targets: Any, said: str, fi
 )
 def test_public_rows_that_do_not_fit(given: Any, said: str) -> None:
     refused(lambda: classifier(steps=2).fit(X, Y, public_test=given), said)
+
+
+@pytest.mark.parametrize(
+    "labels", [list, tuple, lambda cells: np.array(cells, object), lambda cells: pd.Series(cells, dtype=object)]
+)
+@pytest.mark.parametrize("odd", [5.0, np.float64(5), np.uint64(5)])
+def test_a_label_of_another_type_does_not_round_those_of_others(
+    labels: Callable[[list[Any]], Any], odd: object
+) -> None:
+    """NumPy would make fractions of all of them, and two whole numbers from 2^53 on one."""
+    one = classifier(classes=[5, 2**53, 2**53 + 1])
+    one._targets()
+    for cells in ([2**53 + 1, 2**53], [2**53 + 1, 2**53, odd]):
+        assert one._encoded(one._checked_target(labels(cells))).tolist() == [2, 1, 0][: len(cells)]

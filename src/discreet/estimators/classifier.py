@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import ClassifierMixin
@@ -52,16 +51,18 @@ class PrivateClassifier(PublicScore, ClassifierMixin, PrivateEstimator):  # type
         return {TARGET: {"type": "category", "categories": [str(label) for label in self.classes_.tolist()]}}
 
     def _encoded(self, target: npt.NDArray[Any]) -> Tensor:
+        given = target.tolist()  # NumPy may round whole numbers beside a fraction: each label is looked up as it is
         target = alike(target, self.classes_)
         plain(lambda: check_classification_targets(target), labels=True, y=target)
-        unknown = ~np.isin(target, self.classes_)
-        if unknown.any():
-            row = int(np.argmax(unknown))
+        places = {label: place for place, label in enumerate(self.classes_.tolist())}
+        found = [places.get(label) for label in given]
+        if None in found:
+            row = found.index(None)
             raise InputError(
                 f"the label of row {row}, counted from 0, is none of the declared classes; declare it in classes, or "
                 "leave the row out"
             )
-        return torch.from_numpy(np.searchsorted(self.classes_, target).astype(np.int64))
+        return torch.tensor(found, dtype=torch.int64)
 
     def _criterion(self) -> nn.Module:
         return nn.CrossEntropyLoss()
