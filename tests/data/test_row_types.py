@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from torch import Tensor, nn
@@ -126,3 +127,16 @@ def test_rows_that_were_computed_from_weights_bring_no_history(whole: bool) -> N
     assert not transformed(
         replace(as_private((torch.ones(5, 4), torch.zeros(5))), transform=nn.Linear(4, 3)), torch.ones(2, 4)
     ).requires_grad
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.uint64()), pa.list_(pa.uint64(), 2)])
+def test_a_number_beyond_int64_makes_no_fractions_of_other_lists(kind: pa.DataType) -> None:
+    """NumPy would: of 16,777,217 in single precision 16,777,216."""
+    lists = [[1, 2**24 + 1], [3, 4]]
+    table = {"codes": pa.array(lists, kind), "y": pa.array([0, 1])}
+    inputs, _ = as_private(Columns(pa.table(table), "y", "codes")).fetch(np.arange(2))
+    assert inputs.dtype == torch.int64
+    assert inputs.tolist() == lists
+    more = {"codes": pa.array([*lists, [5, 2**63]], kind), "y": pa.array([0, 1, 1])}
+    with pytest.raises(InputError, match="the column 'codes' holds whole numbers of 2\\^63 or above"):
+        Columns(pa.table(more), "y", "codes")

@@ -195,6 +195,7 @@ def failing(_rows: Any) -> Any:
         (ROWS, [Histogram((0.0, 1.0))], {"multipliers": 2.0**51}, "too large for the grid"),
         (ROWS, [Sum(2.0**400)], {"multipliers": 1e300}, "too large for the grid"),
         ([["a"]], BOTH, {"multipliers": 1.0}, "array of numbers"),
+        ([[np.float32(0.1)], ["3"]], BOTH, {"multipliers": 1.0}, "array of numbers"),  # "0.1" is another number
         (ROWS + 1j, BOTH, {"multipliers": 1.0}, "array of numbers"),
         (np.zeros((2, 2, 2)), BOTH, {"multipliers": 1.0}, "3 axes"),
     ],

@@ -38,7 +38,9 @@ def private_rows(data: npt.ArrayLike) -> Array:
         )
     try:
         given = np.asarray(data.detach() if hasattr(data, "detach") else data)
-        if given.dtype.kind in "cmM":  # complex numbers, and times, which count in a unit of their own from 1970
+        if given.dtype.kind in "cmMSU":
+            # Complex numbers; times, which count in a unit of their own from 1970; and texts: NumPy makes one of every
+            # number in a list as soon as one cell is a text, and rounds those in single precision otherwise then.
             raise TypeError
         rows = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

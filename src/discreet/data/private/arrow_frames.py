@@ -75,6 +75,16 @@ def _array(found: Any, name: str) -> Array:
         plain: Array = found.to_numpy() if isinstance(found, pa.ChunkedArray) else found.to_numpy(zero_copy_only=False)
         return plain
     try:
-        return np.array(found.to_pylist())
+        lists = np.array(found.to_pylist())
     except ValueError:
         raise InputError(f"the column {name!r} has lists of different lengths; bring them to one length") from None
+    kind = found.type
+    while (inner := getattr(kind, "value_type", None)) is not None:
+        kind = inner
+    if pa.types.is_integer(kind) and lists.dtype.kind == "f" and lists.size:
+        # NumPy makes fractions of all whole numbers beside one of 2^63 or above, and rounds them
+        raise InputError(
+            f"the column {name!r} holds whole numbers of 2^63 or above, which int64 does not; convert it, to float64 "
+            "if they are amounts, or to the numbers of categories if they are codes"
+        )
+    return lists
