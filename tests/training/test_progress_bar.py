@@ -48,7 +48,7 @@ def test_a_notebook_has_no_bar_where_none_is_wanted(tmp_path: Path, outputs: lis
 
 def test_a_bar_that_is_left_early_shows_how_far_it_came(outputs: list[Any]) -> None:
     def run() -> None:
-        with bars.progress_bar(60, 2.0, show=None) as advance:
+        with bars.progress_bar(60, 2.0, 0, None) as advance:
             advance(1, None, "")
             advance(2, None, "clip norm <1")
             raise KeyboardInterrupt
@@ -62,3 +62,9 @@ def test_a_bar_that_is_left_early_shows_how_far_it_came(outputs: list[Any]) -> N
 def test_elsewhere_than_on_a_terminal_nothing_is_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tiny_training(tmp_path).run()
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_run_that_goes_on_shows_where_it_is(tmp_path: Path, outputs: list[Any]) -> None:
+    tiny_training(tmp_path).run(progress=False)
+    tiny_training(tmp_path, resume=True).run()
+    assert outputs[-1]["data"]["text/plain"].startswith("training: step 7 of 7, ")

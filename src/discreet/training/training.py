@@ -222,12 +222,12 @@ class Training:
         with (
             self.session() as session,
             stop_requests() as stop,
-            progress_bar(self.plan.charges, epsilon, show=progress if self.team.first else False) as advance,
+            progress_bar(self.plan.charges, epsilon, session.position, progress if self.team.first else False) as bar,
             telling(followers if self.team.first else (), self.plan, self.watch, self.model) as tell,
         ):
 
             def after_step() -> None:
-                advance(session.position, self.evaluations[-1] if self.evaluations else None, self.clipping.shown())
+                bar(session.position, self.evaluations[-1] if self.evaluations else None, self.clipping.shown())
                 ended = tell(session.position)  # before a signal is looked for: a callback may send one
                 signal, self.watch.ended = self.team.asked_to_stop(stop(), ended)
                 if session.between_blocks or signal is not None:

@@ -19,16 +19,17 @@ _BETWEEN = 0.2
 
 
 @contextmanager
-def progress_bar(steps: int, epsilon: float, *, show: bool | None) -> Iterator[Advance]:
+def progress_bar(steps: int, epsilon: float, done: int, show: bool | None) -> Iterator[Advance]:
     """Yields a function to call with (steps done, latest evaluation, further public figures).
 
-    With `show` None the bar appears if stderr is a terminal, and in a notebook.
+    `done`: the steps at the start, of a run that is resumed. With `show` None the bar appears if stderr is a terminal,
+    and in a notebook.
     """
     notebook = _in_notebook()
     if not (notebook or sys.stderr.isatty() if show is None else show):
         yield lambda _done, _evaluation, _public: None
         return
-    with (_notebook_bar if notebook else _terminal_bar)(steps, epsilon) as update:
+    with (_notebook_bar if notebook else _terminal_bar)(steps, epsilon, done) as update:
 
         def advance(done: int, evaluation: Evaluation | None, more: str) -> None:
             public = [] if evaluation is None else [_describe(evaluation)]
@@ -38,7 +39,7 @@ def progress_bar(steps: int, epsilon: float, *, show: bool | None) -> Iterator[A
 
 
 @contextmanager
-def _terminal_bar(steps: int, epsilon: float) -> Iterator[Callable[[int, str], None]]:
+def _terminal_bar(steps: int, epsilon: float, done: int) -> Iterator[Callable[[int, str], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -51,12 +52,12 @@ def _terminal_bar(steps: int, epsilon: float) -> Iterator[Callable[[int, str], N
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("training", total=steps, epsilon=epsilon, public="")
+        task = bar.add_task("training", total=steps, completed=done, epsilon=epsilon, public="")
         yield lambda done, public: bar.update(task, completed=done, public=public)
 
 
 @contextmanager
-def _notebook_bar(steps: int, epsilon: float) -> Iterator[Callable[[int, str], None]]:
+def _notebook_bar(steps: int, epsilon: float, done: int) -> Iterator[Callable[[int, str], None]]:
     """One output of the cell, which is updated and stays. It shows no time: notebooks are saved and sent around, and
     how long a step takes depends on how many rows were drawn for it."""
 
@@ -65,7 +66,7 @@ def _notebook_bar(steps: int, epsilon: float) -> Iterator[Callable[[int, str], N
         bar = f'<progress value="{done}" max="{steps}" aria-label="training"></progress>'
         return {"text/plain": f"training: {said}", "text/html": f"{bar} {html.escape(said)}"}
 
-    now, shown_at = (0, ""), time.monotonic()
+    now, shown_at = (done, ""), time.monotonic()
     output = import_module("IPython.display").display(drawn(*now), raw=True, display_id=True)
 
     def update(done: int, public: str) -> None:
