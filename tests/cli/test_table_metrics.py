@@ -53,6 +53,18 @@ def test_subgroups_that_nothing_measures_are_said(capsys: pytest.CaptureFixture[
     assert said not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("missing", "code"), [("drop", 2), ("flag", 0)])
+def test_a_row_that_is_dropped_changes_no_numbers_that_hold_rows_out(
+    missing: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With one gap in the first row, five in six of the rows held out were others."""
+    columns = SCHEMA["columns"] | {"age": SCHEMA["columns"]["age"] | {"missing": missing}}
+    more = ["--target", "ill", "--holdout", "20%", "--set", "adjacency=zero_out", *FEW]
+    assert run([*write(columns=columns), *more]) == code
+    said = "changes if 'age' drops a row above; say which column names the rows (row_id in the schema)"
+    assert (said in capsys.readouterr().err) is (code == 2)
+
+
 def test_the_report_says_what_the_model_is_for_and_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--title", "Illness | <b>", "--note", "For nurses & doctors."]
     trained([*write(), "--target", "ill", "--test", "public.csv", *FEW, *words], capsys)

@@ -15,9 +15,10 @@ from discreet.certificate.described import OnPublicRows
 from discreet.clipping import evaluation_mode
 from discreet.core.adjacency import Unit
 from discreet.core.array_types import Array
+from discreet.core.errors import InputError
 from discreet.data import Sites
 from discreet.data.sets.splits import cut
-from discreet.data.tables import Encoder, PublicTable, metrics_of, named, private_table
+from discreet.data.tables import Encoder, PublicTable, Schema, metrics_of, named, private_table
 from discreet.jobs.on_public_rows import on_public_rows
 from discreet.jobs.tables.table_loss import loss_of
 from discreet.recipes import Recipe
@@ -59,7 +60,10 @@ def of_table(
         public = public.mixed()
     test, validation = cut(None if public is None else (public.inputs, public.targets), recipe.validation)
     paths, sites = tables
-    by_name = by_name or recipe.holdout is not None or sites is not None  # numbers of two tables mean other people
+    by_name = by_name or recipe.holdout is not None
+    if by_name:
+        _refuse_numbers_that_move(recipe, encoder.schema)
+    by_name = by_name or sites is not None  # numbers of two tables mean other people
     with ExitStack() as kept:
         seen = seen_as(recipe.features, encoder.shape)
         held = {
@@ -78,6 +82,16 @@ def of_table(
             None if joined is None else (joined.inputs, joined.targets),
             encoder=encoder,
             judged=lambda trained: judged(trained, encoder, public, 0 if validation is None else len(validation[1])),
+        )
+
+
+def _refuse_numbers_that_move(recipe: Recipe, schema: Schema) -> None:
+    """Refuse rows without names, some of which may be dropped, where names decide the part of the data that a row is
+    in: a dropped row changes the numbers of all later ones."""
+    if recipe.unit is Unit.EXAMPLE and schema.row_id is None and schema.drops:
+        raise InputError(
+            f"the part of the data that a row is in would follow from its number, which changes if {schema.drops[0]!r} "
+            "drops a row above; say which column names the rows (row_id in the schema), or treat such values otherwise"
         )
 
 
