@@ -35,6 +35,9 @@ def test_a_list_is_a_chat_or_refused(value: object, capsys: pytest.CaptureFixtur
         ("a.jsonl", '{"review": "", "stars": 3}', "row 1 of a.jsonl has no 'review'; remove the row, or fill it in"),
         ("a.parquet", "PAR1 nonsense", "cannot be read as Parquet"),
         ("a.csv", "review\n" + "film" * 2**23, "is not CSV: field larger"),
+        ("a.csv", 'review\nA film\n"Open\nA film\n"Dull, long"\nA film', "the row from line 3 of a.csv is not CSV"),
+        ("a.csv", 'review\nA film\n"Open\nA film', "the row from line 3 of a.csv is not CSV"),
+        ("a.csv", '"review\nA film', "the row from line 1 of a.csv is not CSV"),
     ],
 )
 def test_a_file_that_is_none_is_refused(name: str, content: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,14 +80,15 @@ def _of_json(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 def _of_csv(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8-sig", newline="") as file, _long_cells():
-        rows = csv.DictReader(file)
-        missing = [name for name in columns if name not in (rows.fieldnames or ())]
-        if missing:
-            raise InputError(f"{path.name} has no column {missing[0]!r}; it has {', '.join(rows.fieldnames or ())}")
+        rows = csv.DictReader(file, strict=True)  # else a quote that one row leaves open takes in the rows that follow
         try:
+            missing = [name for name in columns if name not in (rows.fieldnames or ())]
+            if missing:
+                raise InputError(f"{path.name} has no column {missing[0]!r}; it has {', '.join(rows.fieldnames or ())}")
             yield from rows
         except csv.Error as error:
-            raise InputError(f"line {rows.line_num} of {path.name} is not CSV: {error}") from None
+            begins = f"the row from line {rows.line_num + 1} of {path.name}"
+            raise InputError(f"{begins} is not CSV: {error}; if a quote is not closed, close it") from None
 
 
 @contextmanager
