@@ -45,6 +45,25 @@ def test_an_open_quote_swallows_no_rows(opened: str, others: str, end: str, tmp_
         sum(len(block) for block in blocks(path, schema(columns=named, others=others), ["kind", "age", "ill"]))
 
 
+@pytest.mark.parametrize("mark", [",", "\t", ";"])
+@pytest.mark.parametrize(
+    ("value", "sound"), [('"was 5 ft', False), ('"a" b', False), ('"a ""b"""', True), ("5 ft", True)]
+)
+def test_an_open_quote_swallows_no_rows_where_values_have_line_breaks(
+    value: str, sound: bool, mark: str, tmp_path: Path
+) -> None:
+    """Of 24 rows it left 3."""
+    texts = [value, *["plain"] * 20, '"said ""hi"""', '"two\nlines" ', 'a "quoted" word']
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join([mark.join(["kind", "age", "ill"]), *(mark.join([one, "1", "0"]) for one in texts), ""]))
+    found = blocks(path, schema(csv={"newlines": True, "delimiter": mark}, others="ignore"), ["kind"])
+    if sound:
+        assert sum(len(block) for block in found) == len(texts)
+        return
+    with pytest.raises(InputError, match="a quote is not closed, or is closed within a value"):
+        list(found)
+
+
 def test_a_public_number_of_rows_does_not_depend_on_them() -> None:
     dropping = schema(columns=COLUMNS | {"age": COLUMNS["age"] | {"outside": "drop"}})
     facts = table_recipe(dropping, 1.0, 1e-5)

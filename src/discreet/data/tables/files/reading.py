@@ -20,7 +20,7 @@ from discreet.core.errors import InputError
 from discreet.data.tables.columns import Date
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.foreign import FOREIGN, foreign_table
-from discreet.data.tables.files.text_rows import TextRows, ends_open, text_rows
+from discreet.data.tables.files.text_rows import TextRows, ends_open, ends_within, text_rows
 from discreet.data.tables.problems import Problems
 from discreet.data.tables.schema import Schema
 
@@ -166,6 +166,8 @@ def _parsed(
 
     if not csv.newlines and ends_open(rows.data, csv):
         raise InputError(f"{problems.path}: {_OPEN_QUOTE}")
+    if csv.newlines and ends_within(rows.data, csv):
+        raise InputError(f"{problems.path}: {_QUOTE_WITHIN}")
     found = pa_csv.read_csv(
         pa.py_buffer(rows.data),
         pa_csv.ReadOptions(use_threads=False, block_size=len(rows.data) + 1, column_names=list(names)),
@@ -187,6 +189,11 @@ def _parsed(
 _OPEN_QUOTE = (
     "a value runs over several lines: a quote is not closed; close it, or if values have line breaks, say "
     "csv: {newlines: true} in the schema (discreet schema --newlines)"
+)
+
+_QUOTE_WITHIN = (
+    "a quote is not closed, or is closed within a value: rows may have been taken for one value; close it, and write a "
+    "quote within a quoted value twice"
 )
 
 

@@ -154,6 +154,16 @@ def ends_open(data: bytes, csv: CsvFormat) -> bool:
     return csv.quote.encode() in last and re.fullmatch(whole, last) is None
 
 
+def ends_within(data: bytes, csv: CsvFormat) -> bool:
+    """Whether a quoted value ends before its delimiter or line does, or not at all: then a quote may have been left
+    open above, and the value have taken in the rows between."""
+    quote, mark = _mark(csv.quote), _mark(csv.delimiter)
+    quoted = rb"Q(?:[^Q]|QQ)*+Q(?:(?!D)[ \t])*+".replace(b"D", mark).replace(b"Q", quote)
+    plain = rb"(?!Q)(?:(?!D)[^\r\n])*+".replace(b"D", mark).replace(b"Q", quote)
+    ends = rb"(?:" + mark + rb"|\r\n|\r|\n|\Z)"
+    return re.fullmatch(rb"(?:(?:" + quoted + rb"|" + plain + rb")" + ends + rb")*+", data) is None
+
+
 def _field(csv: CsvFormat) -> re.Pattern[bytes]:
     """One value with what ends it; `end` is the end of a row."""
     return re.compile(_value(csv) + rb"(?:" + _mark(csv.delimiter) + rb"|(?P<end>\r\n|\r|\n))")
