@@ -165,6 +165,26 @@ def test_exact_sums_of_units_are_whole_numbers_within_the_clip_norm() -> None:
         assert sum(unit**2 for unit in alone) <= (exactly(clip.norm) / exactly(grid)) ** 2
 
 
+@pytest.mark.parametrize("size", [8, 64])
+def test_in_scales_a_user_with_several_rows_does_not_take_others_out(size: int) -> None:
+    """The first unit has factors of 1e-20 and more than 1e30. Whether it counts must not follow from another unit that
+    has two rows, and no gradient."""
+    layer = nn.Linear(size, size, bias=False)
+    generator = torch.Generator().manual_seed(2)
+    inputs, targets = (torch.randn(4, size, generator=generator) for _ in range(2))
+    inputs[:1] *= 1e-20
+    targets[:1] *= 1e31
+    inputs[2:] = targets[2:] = 0.0
+    clip = Clip(0.5, 2.0**-30, scales={"weight": torch.ones(size, size, dtype=torch.float64)})
+
+    def found(*sizes: int) -> Tensor:
+        given = inputs[: sum(sizes)], targets[: sum(sizes)]
+        units = Units(sizes, at_most=4)
+        return flat(ENGINES["bookkeeping"].clipped_sum(layer, lambda out, y: (out * y).sum(1), *given, clip, units))
+
+    torch.testing.assert_close(found(1, 1), found(1, 1, 2), rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e38])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_one_row_that_is_not_finite_takes_its_whole_unit_out(engine: str, value: float) -> None:

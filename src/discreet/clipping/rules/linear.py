@@ -151,7 +151,7 @@ class LinearRule(Rule):
 
     def lengths(self, name: str) -> Tensor:
         a, g = self._positions()
-        return super().lengths(name) if name == "bias" or a.shape[1] == 1 else outer_lengths(a, g)
+        return super().lengths(name) if name == "bias" or (self._limit or a.shape[1]) == 1 else outer_lengths(a, g)
 
     def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
         a, g = self._positions()
