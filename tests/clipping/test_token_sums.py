@@ -3,8 +3,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from discreet.clipping import ENGINES, Clip
 from discreet.clipping.rules.token_sums import alike, checked_tokens, token_squares, token_table
 from discreet.clipping.rules.tokens import EqualTokens
 
@@ -60,3 +61,33 @@ def test_a_token_outside_the_table_is_refused(token: int) -> None:
     with pytest.raises(IndexError, match="tokens"):
         checked_tokens(torch.tensor([[0, token]]), SIZE)
     assert checked_tokens(torch.tensor([[0, SIZE - 1]], dtype=torch.int32), SIZE).dtype == torch.int64
+
+
+class MeanOfWords(nn.Module):
+    """The mean over places of one table or, in two calls, of the same table twice; word 0 is padding."""
+
+    def __init__(self, calls: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Embedding(50, 8, padding_idx=0), nn.Embedding(50, 8, padding_idx=0)
+        self.second.weight, self.calls = self.first.weight, calls
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean: Tensor = self.first(x).mean(1)
+        return mean if self.calls == 1 else mean + 2 * self.second(x).mean(1)
+
+
+@pytest.mark.parametrize(("calls", "long"), [(1, 1e22), (2, 100.0)], ids=["beyond squares", "mostly padding"])
+def test_a_text_with_a_loss_that_is_no_number_does_not_change_how_others_are_measured(calls: int, long: float) -> None:
+    """The gradients of all others are the same at every place, which is measured at once as long as it is so for all.
+    Gradients of 1e22 were taken out when it was not; and texts that are mostly padding had more room for rounding."""
+    words = torch.zeros(41, 64, dtype=torch.int64)
+    words[:, 0] = torch.randint(1, 50, (41,), generator=torch.Generator().manual_seed(0))
+    slopes = torch.full((41, 8), long)
+    slopes[40] = torch.nan
+
+    def found(texts: int) -> Tensor:
+        return ENGINES["bookkeeping"].clipped_sum(
+            MeanOfWords(calls), lambda out, y: (out * y).sum(1), words[:texts], slopes[:texts], Clip(1.0, 2.0**-30)
+        )["first.weight"]
+
+    torch.testing.assert_close(found(41), found(40), rtol=0, atol=1e-6)

@@ -7,6 +7,7 @@ as under a mean over positions, the norm needs only counts of tokens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.rules.base import Rule, refuse, rule
-from discreet.clipping.rules.numbers import blank, norms_of, squared_norms, wide, with_rounding
+from discreet.clipping.rules.numbers import LARGEST, blank, norms_of, squared_norms, wide, with_rounding
 from discreet.clipping.rules.token_sums import alike, checked_tokens, token_squares, token_table
 from discreet.clipping.rules.tokens import EqualTokens
 from discreet.clipping.units import Units
@@ -59,10 +60,14 @@ class EmbeddingRule(Rule):
         return with_rounding(self._squares(), self.lengths(name), dtype, self.terms(name))
 
     def lengths(self, name: str) -> Tensor:
+        # By the Cauchy-Schwarz inequality, also with factors, where it is not needed: whether there are any depends on
+        # other examples, which must not decide how long the terms of this one are, or whether they overflow.
+        whole = squared_norms(self.gradient)
         if self.factors is not None:
-            return norms_of(self.gradient, 1) * self.factors.double().abs().sum(1)
-        whole: Tensor = torch.linalg.vector_norm(self.gradient.flatten(1), dim=1)
-        return whole.double() * self.terms(name) ** 0.5  # by the Cauchy-Schwarz inequality
+            whole = whole * norms_of(self.factors, 1).square_()
+            if self.gradient.dtype != torch.float64:
+                whole.masked_fill_(whole > LARGEST**2, math.inf)
+        return (whole * self.terms(name)).sqrt()
 
     def terms(self, name: str) -> int | Tensor:
         return self.activation.shape[1] if self._own is None else self._own
@@ -147,6 +152,7 @@ class EmbeddingRule(Rule):
         counted = self.activation != padding
         if self.factors is not None:
             self.factors = self.factors * counted
+            self.gradient = torch.where(counted.any(1, keepdim=True), self.gradient, 0.0)
         else:
             self.gradient = torch.where(counted.unsqueeze(2), self.gradient, 0.0)
 
