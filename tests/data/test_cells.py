@@ -217,6 +217,24 @@ def test_values_of_which_some_have_a_label(tmp_path: Path) -> None:
         torch.testing.assert_close(found.flatten(), torch.tensor(expected))
 
 
+@pytest.mark.parametrize("mark", ["99", "99.0", "0099"])
+def test_a_missing_cell_of_a_stata_file_changes_no_other(tmp_path: Path, mark: str) -> None:
+    """With one, pandas makes fractions of whole numbers; a mark stands for a number as it is written: 99."""
+    pandas = pytest.importorskip("pandas")
+    path = tmp_path / "t.dta"
+    facts = {
+        "columns": {"visits": {"type": "number", "low": 0, "high": 100, "missing": "flag"}, "y": {"type": "boolean"}},
+        "target": "y",
+        "unit": "row",
+        "missing": ["", mark],
+    }
+    for last in (5, None):
+        frame = pandas.DataFrame({"visits": pandas.array([3, 99, last], dtype="Int32"), "y": [0, 1, 1]})
+        frame.to_stata(path, write_index=False, version=118)
+        found = public_table(path, Encoder(validate(Schema, facts, "schema"))).inputs
+        torch.testing.assert_close(found.flatten()[:2], torch.tensor([0.03, -1.0 if mark == "99" else 0.99]))
+
+
 def test_a_row_beyond_the_names_of_a_spreadsheet_is_refused(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()

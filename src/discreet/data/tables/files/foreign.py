@@ -84,7 +84,7 @@ def _of_column(name: str, values: Any, decimal: str, days: Mapping[str, str | No
     """A column of a file that declares types."""
     labels = values.cat.categories if values.dtype.name == "category" else ()
     mixed = not all(isinstance(label, str) for label in labels)  # some values have a label, others are numbers
-    if mixed or values.dtype == object or values.dtype.kind == "f":  # if one value has a label, fractions are texts
+    if mixed or values.dtype == object or values.dtype.kind in "iuf":  # one missing cell makes fractions of numbers
         return _of_cells(name, list(values), decimal, days)
     found = pa.Array.from_pandas(values)
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
