@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from discreet.core.silence import unlogged, unrepeated, unwarned
+from discreet.core.silence import unlogged, unrepeated, unwarned, warned_once
 
 
 def test_the_first_who_leaves_does_not_end_the_silence_of_another(caplog: pytest.LogCaptureFixture) -> None:
@@ -59,6 +59,29 @@ def test_the_first_who_leaves_lets_no_warning_of_another_through() -> None:
         assert warnings.filters is before
         warnings.warn("heard afterwards", stacklevel=1)
     assert [str(one.message) for one in shown] == ["heard afterwards"]
+
+
+@pytest.mark.parametrize("first", ["checks", "step"])
+def test_checks_of_a_run_in_another_thread_end_no_silence_and_leave_none(first: str) -> None:
+    """One thread takes a step while another makes a `Training`, keeping warnings; the first to come leaves first."""
+    contexts = {"checks": warned_once, "step": unwarned}
+    second = next(name for name in contexts if name != first)
+    stacks = {name: ExitStack() for name in contexts}
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        before = warnings.filters
+        for name in (first, second):
+            stacks[name].enter_context(contexts[name]())
+        warnings.warn("a step has drawn 7 rows", stacklevel=1)
+        stacks[first].close()
+        said = "a step has drawn 7 rows" if second == "step" else "the checks say"
+        for _ in range(2):
+            warnings.warn(said, stacklevel=1)
+        stacks[second].close()
+        assert warnings.filters is before
+        warnings.warn("heard afterwards", stacklevel=1)
+    heard = [] if second == "step" else ["the checks say"]
+    assert [str(one.message) for one in shown] == [*heard, "heard afterwards"]
 
 
 def test_no_line_is_logged_twice_but_by_another_thread(caplog: pytest.LogCaptureFixture) -> None:

@@ -45,30 +45,7 @@ def _logging_disabled() -> Iterator[None]:
 
 
 @contextmanager
-def _warnings_ignored() -> Iterator[None]:
-    with warnings.catch_warnings(record=True):  # recorded, in case code inside resets the filters
-        warnings.simplefilter("ignore")
-        yield
-
-
-_UNLOGGED, _UNWARNED = _Shared(_logging_disabled), _Shared(_warnings_ignored)
-
-
-def unlogged() -> AbstractContextManager[None]:
-    """A context in which nothing is logged, by this library or another, at any level."""
-    return _UNLOGGED()
-
-
-def unwarned() -> AbstractContextManager[None]:
-    """A context in which no warning is shown, as where a model meets private rows: torch's warnings name shapes, and so
-    how many units were drawn, and those of a loss may name its value. The same code warns before a run, on random rows.
-    """
-    return _UNWARNED()
-
-
-@contextmanager
-def warned_once() -> Iterator[None]:
-    """Inside, where a model is tried again and again, each warning is kept, and shown once afterwards."""
+def _warnings_kept() -> Iterator[None]:
     kept: list[warnings.WarningMessage] = []
     try:
         with warnings.catch_warnings(record=True) as kept:
@@ -76,6 +53,37 @@ def warned_once() -> Iterator[None]:
     finally:
         for one in {(str(one.message), one.filename, one.lineno): one for one in kept}.values():
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno, source=one.source)
+
+
+@contextmanager
+def _warnings_ignored() -> Iterator[None]:
+    with warnings.catch_warnings(record=True):  # recorded, in case code inside resets the filters
+        warnings.simplefilter("ignore")
+        yield
+
+
+_UNLOGGED, _KEPT, _IGNORED = _Shared(_logging_disabled), _Shared(_warnings_kept), _Shared(_warnings_ignored)
+
+
+def unlogged() -> AbstractContextManager[None]:
+    """A context in which nothing is logged, by this library or another, at any level."""
+    return _UNLOGGED()
+
+
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """Inside, no warning is shown, as where a model meets private rows: torch's warnings name shapes, and so how many
+    units were drawn, and those of a loss may name its value. The same code warns before a run, on random rows."""
+    with _KEPT(), _IGNORED():  # both, so that one who leaves `warned_once` in another thread restores no filters here
+        yield
+
+
+@contextmanager
+def warned_once() -> Iterator[None]:
+    """Inside, where a model is tried again and again, each warning is kept, and shown once afterwards. None is heard
+    while another thread is `unwarned`."""
+    with _KEPT():
+        yield
 
 
 @contextmanager
