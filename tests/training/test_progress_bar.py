@@ -59,6 +59,22 @@ def test_a_bar_that_is_left_early_shows_how_far_it_came(outputs: list[Any]) -> N
     assert outputs[-1]["data"]["text/html"].endswith("clip norm &lt;1")
 
 
+def test_a_bar_says_no_lower_epsilon_than_the_plan(outputs: list[Any]) -> None:
+    with bars.progress_bar(60, 1.00004, 0, None):
+        pass
+    assert outputs[-1]["data"]["text/plain"] == "training: step 0 of 60, plan epsilon 1.001"
+
+
+def test_a_bar_on_a_terminal_says_no_lower_epsilon_than_the_plan(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    with bars.progress_bar(60, 1.00004, 0, True) as advance:
+        advance(1, None, "")
+    assert "plan epsilon 1.001" in capfd.readouterr().err
+
+
 def test_elsewhere_than_on_a_terminal_nothing_is_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tiny_training(tmp_path).run()
     assert capfd.readouterr() == ("", "")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from discreet.core.rounding import rounded_up
 from discreet.training.run.trained import Evaluation
 
 Advance = Callable[[int, Evaluation | None, str], None]
@@ -29,7 +30,7 @@ def progress_bar(steps: int, epsilon: float, done: int, show: bool | None) -> It
     if not (notebook or sys.stderr.isatty() if show is None else show):
         yield lambda _done, _evaluation, _public: None
         return
-    with (_notebook_bar if notebook else _terminal_bar)(steps, epsilon, done) as update:
+    with (_notebook_bar if notebook else _terminal_bar)(steps, rounded_up(epsilon, 4), done) as update:
 
         def advance(done: int, evaluation: Evaluation | None, more: str) -> None:
             public = [] if evaluation is None else [_describe(evaluation)]
@@ -39,7 +40,7 @@ def progress_bar(steps: int, epsilon: float, done: int, show: bool | None) -> It
 
 
 @contextmanager
-def _terminal_bar(steps: int, epsilon: float, done: int) -> Iterator[Callable[[int, str], None]]:
+def _terminal_bar(steps: int, epsilon: str, done: int) -> Iterator[Callable[[int, str], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -47,7 +48,7 @@ def _terminal_bar(steps: int, epsilon: float, done: int) -> Iterator[Callable[[i
         TextColumn("training"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("plan epsilon {task.fields[epsilon]:.4g}"),
+        TextColumn("plan epsilon {task.fields[epsilon]}"),
         TextColumn("{task.fields[public]}"),
         TimeRemainingColumn(),
     )
@@ -57,12 +58,12 @@ def _terminal_bar(steps: int, epsilon: float, done: int) -> Iterator[Callable[[i
 
 
 @contextmanager
-def _notebook_bar(steps: int, epsilon: float, done: int) -> Iterator[Callable[[int, str], None]]:
+def _notebook_bar(steps: int, epsilon: str, done: int) -> Iterator[Callable[[int, str], None]]:
     """One output of the cell, which is updated and stays. It shows no time: notebooks are saved and sent around, and
     how long a step takes depends on how many rows were drawn for it."""
 
     def drawn(done: int, public: str) -> dict[str, str]:
-        said = f"step {done:,} of {steps:,}, plan epsilon {epsilon:.4g}" + (f", {public}" if public else "")
+        said = f"step {done:,} of {steps:,}, plan epsilon {epsilon}" + (f", {public}" if public else "")
         bar = f'<progress value="{done}" max="{steps}" aria-label="training"></progress>'
         return {"text/plain": f"training: {said}", "text/html": f"{bar} {html.escape(said)}"}
 
