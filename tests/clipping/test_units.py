@@ -165,6 +165,25 @@ def test_exact_sums_of_units_are_whole_numbers_within_the_clip_norm() -> None:
         assert sum(unit**2 for unit in alone) <= (exactly(clip.norm) / exactly(grid)) ** 2
 
 
+class OfNoPlaces(nn.Module):
+    """A layer on the rows, beside one that is given none of their places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.unused = nn.Linear(4, 3), nn.Linear(4, 3, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        outcome: Tensor = self.layer(x) + self.unused(x.unsqueeze(1)[:, :0]).sum(1)
+        return outcome
+
+
+@pytest.mark.parametrize("engine", FAST)
+def test_a_layer_that_is_given_no_places_adds_nothing(engine: str) -> None:
+    sums = ENGINES[engine].clipped_sum(OfNoPlaces(), LOSS, *rows(3), CLIP, Units((1, 2), at_most=3))
+    assert not sums["unused.weight"].any()
+    assert sums["layer.weight"].any()
+
+
 @pytest.mark.parametrize("size", [8, 64])
 def test_in_scales_a_user_with_several_rows_does_not_take_others_out(size: int) -> None:
     """The first unit has factors of 1e-20 and more than 1e30. Whether it counts must not follow from another unit that

@@ -109,7 +109,7 @@ class LinearRule(Rule):
         if self._formed:
             return self._in_blocks(a, g, a.shape[2] * g.shape[2], _from_products)
         squares = self._in_blocks(a, g, 2 * a.shape[1] ** 2, gram_and_rounding)
-        if self._own is None:
+        if self._own is None or a.shape[1] == 0:
             return squares
         return torch.where(self._own > 1, squares, squared_norms(a[:, 0]) * squared_norms(g[:, 0]))
 
