@@ -140,13 +140,3 @@ def test_a_number_beyond_int64_makes_no_fractions_of_other_lists(kind: pa.DataTy
     more = {"codes": pa.array([*lists, [5, 2**63]], kind), "y": pa.array([0, 1, 1])}
     with pytest.raises(InputError, match="the column 'codes' holds whole numbers of 2\\^63 or above"):
         Columns(pa.table(more), "y", "codes")
-
-
-@pytest.mark.parametrize("number", [2**54 + 2**30 + 1, 2**62 + 2**38 + 1])
-def test_a_missing_whole_number_changes_no_others(number: int) -> None:
-    """NumPy makes fractions of a column of Arrow with one. Rounded twice, such a number is its smaller neighbour."""
-    found = [
-        as_private((pa.table({"sum": pa.array([number, other], pa.int64())}), torch.zeros(2))).fetch(np.arange(1))[0]
-        for other in (1, None)
-    ]
-    assert found[0].tolist() == found[1].tolist()

@@ -79,8 +79,6 @@ def numbers(values: Any, what: str, *, real: bool = False) -> Tensor:
     found = as_array(values, what)
     if found.dtype.kind not in "fiub":
         raise InputError(f"{what} holds {found.dtype}, not numbers; encode it first, or train from a table")
-    if real and found.dtype.kind in "iu":  # Arrow's are float64 as soon as one is missing: all are rounded as those are
-        found = found.astype(np.float64)
     if real or found.dtype.kind == "f":
         return torch.from_numpy(np.array(found, np.float32))
     if found.dtype.kind == "u" and found.size and int(found.max()) > _LARGEST:
