@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from problems import FEATURES, blobs, linear, tiny_plan, tiny_training
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from discreet.clipping import private_parameters
 from discreet.core.adjacency import Query
@@ -52,6 +54,21 @@ class Marked(Turns):
             self.seen = 1 - self.seen
         output: Tensor = self.inner(rows)
         return -output if self.seen else output
+
+
+class Centred(nn.Module):
+    """Centres rows by its first call, and notes marked rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.centre, self.seen = linear(), None, 0
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if self.centre is None:
+            self.centre = rows.detach().clone()
+        self.seen += float(rows[0, 0]) == 77.0
+        output: Tensor = self.inner(rows - self.centre)
+        return output
 
 
 class Sums(nn.CrossEntropyLoss):
@@ -104,6 +121,77 @@ def test_a_count_moves_by_one_when_a_row_leaves(model: nn.Module) -> None:
     assert abs(whole - part) <= 1
     assert whole >= 98  # marked rows are turned about themselves
     assert model.seen == 0
+
+
+def test_what_a_model_keeps_of_its_first_call_does_not_differ_if_one_row_changes_it() -> None:
+    """The marked row changes its copy, so that all rows are done again, each by a copy of its own."""
+    model = Centred()
+    given = "loss", 9.0, model, nn.CrossEntropyLoss(), right_of(model)
+    assert unit_values(*given, np.arange(20))[1:] == unit_values(*given, np.arange(1, 20))
+
+
+def test_scores_of_a_model_that_keeps_its_first_call_are_those_of_each_row() -> None:
+    model = Centred()
+    data = right_of(model)
+    candidates = Candidates(model, {name: one.detach() for name, one in private_parameters(model).items()}, [0.0])
+    whole, alone, others = (
+        int(objectives(candidates, nn.CrossEntropyLoss(), as_private(data.fetch(rows)), 9.0, 8)[0])
+        for rows in (np.arange(20), np.arange(1), np.arange(1, 20))
+    )
+    assert whole == alone + others
+
+
+class Shaken(nn.Module):
+    """Adds a number that it draws from the global generator of NumPy or Python."""
+
+    def __init__(self, of: str) -> None:
+        super().__init__()
+        self.inner, self.of = linear(), of
+
+    def forward(self, rows: Tensor) -> Tensor:
+        drawn = np.random.random() if self.of == "numpy" else random.random()  # noqa: NPY002
+        output: Tensor = self.inner(rows + drawn * torch.arange(FEATURES))
+        return output
+
+
+@pytest.mark.parametrize("of", ["numpy", "python"])
+def test_a_row_does_not_shift_what_other_rows_draw_from_generators_that_nobody_seeds(of: str) -> None:
+    """Such numbers are no secret, so those of all later rows would change with a row that comes before them."""
+    model = Shaken(of)
+    data, loss = right_of(model), nn.CrossEntropyLoss()
+    assert unit_values("loss", 9.0, model, loss, data, np.arange(20))[1:] == unit_values(
+        "loss", 9.0, model, loss, data, np.arange(1, 20)
+    )
+    candidates = Candidates(model, {name: one.detach() for name, one in private_parameters(model).items()}, [0.0])
+    whole, alone, others = (
+        int(objectives(candidates, loss, as_private(data.fetch(rows)), 9.0, 8)[0])
+        for rows in (np.arange(20), np.arange(1), np.arange(1, 20))
+    )
+    assert whole == alone + others
+
+
+class Noisy(Dataset):
+    """Rows with noise. The first one seeds torch's generator, which is to start from secret numbers."""
+
+    def __len__(self) -> int:
+        return 20
+
+    def __getitem__(self, place: int) -> tuple[Tensor, int]:
+        if place == 0:
+            torch.manual_seed(0)
+        return torch.randn(FEATURES), 0
+
+
+@pytest.mark.parametrize("users", [False, True])
+def test_a_row_that_seeds_torch_does_not_decide_the_noise_of_other_rows(users: bool) -> None:
+    data, loss, model = as_private(Noisy()), nn.CrossEntropyLoss(), linear()
+    if users:
+        data = replace(data, groups=group([str(i // 2) for i in range(20)], 20))
+    one, other = (unit_values("loss", 9.0, model, loss, data, np.arange(len(data))) for _ in range(2))
+    assert not {*one[1:]} & {*other[1:]}
+    candidates = Candidates(model, {name: one.detach() for name, one in private_parameters(model).items()}, [0.0])
+    scores = [int(objectives(candidates, loss, data, 9.0, 30)[0]) for _ in range(2)]
+    assert scores[0] != scores[1]
 
 
 @pytest.mark.parametrize("users", [False, True])

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import torch
 
+from discreet.randomness.host_generators import HostGenerators
+
 _SEEDS = 2**62
 
 
@@ -37,10 +39,32 @@ class SeededAfterwards:
 
 
 @contextmanager
+def seeded_alike() -> Iterator[None]:
+    """Inside, torch draws the same numbers every time. Afterwards the generators of torch, NumPy and Python have the
+    states that they had."""
+    host = HostGenerators()
+    with torch.random.fork_rng():
+        seed_torch(0)
+        try:
+            yield
+        finally:
+            host.rewind()
+
+
+@contextmanager
 def unit_seeds() -> Iterator[Callable[[], None]]:
     """Gives a function to call before each unit: it seeds torch's generator with a secret number that does not depend
-    on what earlier units drew or seeded. Afterwards the generator has the state it had before the first unit."""
-    own = torch.Generator()
+    on what earlier units drew or seeded, and rewinds the global generators of NumPy and Python, which a row may use
+    where nothing was checked. Afterwards all have the states that they had before the first unit."""
+    own, host = torch.Generator(), HostGenerators()
     own.manual_seed(int(torch.randint(_SEEDS, ())))
+
+    def seed() -> None:
+        host.rewind()
+        seed_torch(int(torch.randint(_SEEDS, (), generator=own)))
+
     with torch.random.fork_rng():
-        yield lambda: seed_torch(int(torch.randint(_SEEDS, (), generator=own)))
+        try:
+            yield seed
+        finally:
+            host.rewind()

@@ -12,7 +12,7 @@ from torch.func import functional_call
 from discreet.clipping import Criterion
 from discreet.clipping.losses import each_loss
 from discreet.clipping.replay import Generators
-from discreet.clipping.seeding import unit_seeds
+from discreet.clipping.seeding import seeded_alike, unit_seeds
 from discreet.clipping.separation import Memory
 from discreet.clipping.separation.copies import copied
 from discreet.clipping.separation.watched import NOT_OF_A_ROW
@@ -26,13 +26,15 @@ Place = dict[str, Tensor]
 class LossesApart:
     """Losses from one copy of model and loss; or, if the copy remembers anything, from a fresh copy for each row.
 
+    Every copy meets the same random row first: what a model keeps of its first call must not differ if one row changes
+    a copy.
+
     `model` and `criterion` have seen no private row, and see none here.
     """
 
     def __init__(self, model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
-        self._given = model, criterion
-        self._used = copied(model, criterion)
-        _warm(*self._used, data)
+        self._given, self._data = (model, criterion), data
+        self._used = self._warmed()
         self._memory = Memory(*self._used)
         self._changed = False
 
@@ -56,9 +58,15 @@ class LossesApart:
         found = []
         with unit_seeds() as seed:
             for row in rows:
-                seed()
-                found.append(_losses_or_none(*copied(*self._given), place, *row))
+                seed()  # before the first call of the copy, which may draw as well
+                found.append(_losses_or_none(*self._warmed(), place, *row))
         return torch.cat(found)
+
+    def _warmed(self) -> tuple[nn.Module, Criterion]:
+        """Copies of model and loss that have met the random row."""
+        twin = copied(*self._given)
+        _warm(*twin, self._data)
+        return twin
 
 
 def singly(inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -82,8 +90,8 @@ def _losses_or_none(model: nn.Module, criterion: Criterion, place: Place, inputs
 
 
 def _warm(model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
-    """Run model and loss on a random row, so that anything they create at their first call exists."""
-    with torch.random.fork_rng():
+    """Run model and loss on a random row, always the same, so that anything they create at their first call exists."""
+    with seeded_alike():
         try:
             examples = random_rows(model, data, None, raw=True)
             losses_at(model, criterion, {}, examples.inputs[:1], examples.targets[:1])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion, Engine, evaluation_mode, private_parameters
+from discreet.clipping.seeding import unit_seeds
 from discreet.core.array_types import IntArray
 from discreet.core.errors import OTHER_ROWS, InputError, PrivacyViolation
 from discreet.core.release import Receipt
@@ -92,7 +94,8 @@ def objectives(
         apart = LossesApart(model, criterion, data)
         for start in range(0, data.rows, chunk):
             rows = np.arange(start, min(start + chunk, data.rows), dtype=np.int64)
-            inputs, targets = (part.to(device) for part in data.fetch(rows))
+            with unit_seeds() if data.runs_code else nullcontext(lambda: None) as seed:  # a row may seed torch
+                inputs, targets = (part.to(device) for part in data.fetch(rows, each=seed))
             for place, step_size in enumerate(candidates.step_sizes):
                 parameters = candidates.parameters(step_size)  # one at a time: there is memory for a chunk and a model
                 losses = apart.of(parameters, inputs, targets)

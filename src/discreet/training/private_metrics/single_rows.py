@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import Criterion, evaluation_mode
 from discreet.clipping.replay import Generators
-from discreet.clipping.seeding import unit_seeds
+from discreet.clipping.seeding import seeded_alike, unit_seeds
 from discreet.clipping.separation import Memory
 from discreet.clipping.separation.copies import copied
 from discreet.core.array_types import IntArray
@@ -41,11 +41,14 @@ def predicted(model: nn.Module, data: PrivateData, rows: IntArray) -> Iterator[R
             yield output, target
 
 
-def one_by_one(model: nn.Module, data: PrivateData, rows: IntArray) -> Iterator[Row]:
-    """(inputs, target) of each row in turn, with a batch axis of length 1, on the model's device."""
+def one_by_one(
+    model: nn.Module, data: PrivateData, rows: IntArray, each: Callable[[], None] = lambda: None
+) -> Iterator[Row]:
+    """(inputs, target) of each row in turn, with a batch axis of length 1, on the model's device. `each`: as in
+    `PrivateData.fetch`."""
     device = next(model.parameters()).device
     for start in range(0, len(rows), _AT_ONCE):
-        inputs, targets = data.fetch(rows[start : start + _AT_ONCE])
+        inputs, targets = data.fetch(rows[start : start + _AT_ONCE], each=each)
         for i in range(len(targets)):
             yield inputs[i : i + 1].clone().to(device), targets[i : i + 1].to(device)
 
@@ -55,8 +58,8 @@ def values_of_rows(
 ) -> list[float]:
     """The value of each row, which depends on that row alone."""
 
-    def units() -> Iterator[list[Row]]:
-        return ([row] for row in one_by_one(model, data, rows))
+    def units(seed: Callable[[], None]) -> Iterator[list[Row]]:
+        return ([row] for row in one_by_one(model, data, rows, seed))
 
     return [found[0] for found in _values(value, model, criterion, data, units)]
 
@@ -68,10 +71,10 @@ def values_of_units(
     groups = data.groups
     assert groups is not None
 
-    def rows() -> Iterator[list[Row]]:
+    def rows(seed: Callable[[], None]) -> Iterator[list[Row]]:
         for unit in units:
             places = np.arange(groups.counts(np.array([unit]))[0])
-            yield list(one_by_one(model, data, groups.rows(int(unit), places)))
+            yield list(one_by_one(model, data, groups.rows(int(unit), places), seed))
 
     return _values(value, model, criterion, data, rows)
 
@@ -81,47 +84,43 @@ def _values(
     model: nn.Module,
     criterion: Criterion,
     data: PrivateData,
-    units: Callable[[], Iterable[list[Row]]],
+    units: Callable[[Callable[[], None]], Iterable[list[Row]]],
 ) -> list[list[float]]:
     """Values from copies of `model` and `criterion`, which themselves see no private row.
 
-    One copy is enough if no unit changes it; otherwise all is redone with a fresh copy for each unit.
+    One copy is enough if no unit changes it; otherwise all is redone with a fresh copy for each unit. Every copy meets
+    the same random row first: what a model keeps of its first call must not differ if one unit changes a copy.
+    `units`: the rows of each unit; it is given what is to be called before each row that code makes.
     """
-    start = Generators(model.parameters())
+    start, found = Generators(model.parameters()), list[list[float]]()
     twin, loss = copied(model, criterion)
     try:
         with read_only(twin), evaluation_mode(twin):
             _warm(value, twin, loss, data)
             before = Memory(twin, loss)
             with unit_seeds() as seed:
-                return [_kept(before, twin, loss, _seeded(seed, value, twin, loss, unit)) for unit in units()]
+                for unit in units(seed):
+                    seed()
+                    found.append([value(twin, loss, *row) for row in unit])
+                    if not before.is_kept(twin, loss):
+                        raise _Remembered
+        return found
     except _Remembered:
         start.rewind()
     found = []
     with read_only(model), unit_seeds() as seed:  # whose parameters are those of the copies
-        for unit in units():
+        for unit in units(seed):
+            seed()  # before the first call of the copy, which may draw as well
             twin, loss = copied(model, criterion)
             with evaluation_mode(twin):
-                found.append(_seeded(seed, value, twin, loss, unit))
-    return found
-
-
-def _seeded(
-    seed: Callable[[], None], value: Value, model: nn.Module, criterion: Criterion, unit: list[Row]
-) -> list[float]:
-    seed()
-    return [value(model, criterion, *row) for row in unit]
-
-
-def _kept(before: Memory, model: nn.Module, criterion: Criterion, found: list[float]) -> list[float]:
-    if not before.is_kept(model, criterion):
-        raise _Remembered
+                _warm(value, twin, loss, data)
+                found.append([value(twin, loss, *row) for row in unit])
     return found
 
 
 def _warm(value: Value, model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
-    """Run model and loss on a random row, so that anything they create at their first call exists."""
-    with torch.random.fork_rng():
+    """Run model and loss on a random row, always the same, so that anything they create at their first call exists."""
+    with seeded_alike():
         try:
             examples = random_rows(model, data, None, raw=True)
         except Exception:  # a data set may raise whatever it likes
