@@ -204,6 +204,32 @@ def test_in_scales_a_user_with_several_rows_does_not_take_others_out(size: int) 
     torch.testing.assert_close(found(1, 1), found(1, 1, 2), rtol=0, atol=1e-6)
 
 
+class Tempered(nn.Module):
+    """A parameter without dimensions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * x
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_in_scales_a_unit_that_is_not_finite_goes_with_a_parameter_without_dimensions(engine: str) -> None:
+    inputs, targets = rows(3)[0], torch.ones(3, 4)
+    clip = Clip(0.5, 2.0**-30, scales={"scale": torch.tensor(2.0, dtype=torch.float64)})
+
+    def found(*sizes: int) -> Tensor:
+        given = inputs[: sum(sizes)], targets[: sum(sizes)]
+        units = Units(sizes, at_most=2)
+        return flat(ENGINES[engine].clipped_sum(Tempered(), lambda out, y: (out * y).sum(1), *given, clip, units))
+
+    rest = found(2)
+    targets[2] = torch.nan
+    torch.testing.assert_close(found(2, 1), rest, rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e38])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_one_row_that_is_not_finite_takes_its_whole_unit_out(engine: str, value: float) -> None:

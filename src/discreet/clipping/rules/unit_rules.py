@@ -38,7 +38,7 @@ class OfUnits(Rule):
 
     def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
         rows = (self.rows(name, i, j) for i, j in self._blocks(name))
-        return torch.cat([norms_of((part / scale).flatten(1), 1) for part in rows])
+        return torch.cat([norms_of((part / scale).reshape(len(part), -1), 1) for part in rows])
 
     def total(self, name: str, weights: Tensor) -> Tensor:
         parts = (weighted_sum(weights[i:j], self.rows(name, i, j)) for i, j in self._blocks(name))
