@@ -161,7 +161,7 @@ def product(output: Tensor, gradient: Tensor) -> Tensor:
 def test_every_rule_is_among_the_modules() -> None:
     made = [build() for build, _ in MODULES.values()]
     met = {RULES[type(part)] for one in made for part in one.modules() if type(part) in RULES}
-    assert met == {*RULES.values()}
+    assert met == {rule for rule in RULES.values() if rule.__module__.startswith("discreet.")}  # tests register others
 
 
 @pytest.mark.parametrize("engine", ["bookkeeping", "ghost", "vmap"])
