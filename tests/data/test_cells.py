@@ -200,20 +200,21 @@ def test_how_cells_are_written() -> None:
     assert [cell_text(one, ",") for one in cells] == expected
 
 
+def visits(high: int, *missing: str) -> Encoder:
+    """Of a table with a number from 0 to `high`, and the texts that stand for a missing one."""
+    number = {"type": "number", "low": 0, "high": high, "missing": "flag"}
+    columns = {"visits": number, "y": {"type": "boolean"}}
+    return Encoder(validate(Schema, {"columns": columns, "target": "y", "unit": "row", "missing": missing}, "schema"))
+
+
 def test_values_of_which_some_have_a_label(tmp_path: Path) -> None:
     """In Stata's files 99 may be labelled "none" among numbers, and no label need occur."""
     pandas = pytest.importorskip("pandas")
     path = tmp_path / "t.dta"
-    facts = {
-        "columns": {"visits": {"type": "number", "low": 0, "high": 10, "missing": "flag"}, "y": {"type": "boolean"}},
-        "target": "y",
-        "unit": "row",
-        "missing": ["none"],
-    }
-    for visits, expected in (([3, 99, 5], [0.3, -1.0, 0.5]), ([3, 4, 5], [0.3, 0.4, 0.5])):  # -1 where it is missing
-        frame = pandas.DataFrame({"visits": visits, "y": [0, 1, 1]})
+    for given, expected in (([3, 99, 5], [0.3, -1.0, 0.5]), ([3, 4, 5], [0.3, 0.4, 0.5])):  # -1 where it is missing
+        frame = pandas.DataFrame({"visits": given, "y": [0, 1, 1]})
         frame.to_stata(path, write_index=False, value_labels={"visits": {99: "none"}})
-        found = public_table(path, Encoder(validate(Schema, facts, "schema"))).inputs
+        found = public_table(path, visits(10, "none")).inputs
         torch.testing.assert_close(found.flatten(), torch.tensor(expected))
 
 
@@ -222,16 +223,10 @@ def test_a_missing_cell_of_a_stata_file_changes_no_other(tmp_path: Path, mark: s
     """With one, pandas makes fractions of whole numbers; a mark stands for a number as it is written: 99."""
     pandas = pytest.importorskip("pandas")
     path = tmp_path / "t.dta"
-    facts = {
-        "columns": {"visits": {"type": "number", "low": 0, "high": 100, "missing": "flag"}, "y": {"type": "boolean"}},
-        "target": "y",
-        "unit": "row",
-        "missing": ["", mark],
-    }
     for last in (5, None):
         frame = pandas.DataFrame({"visits": pandas.array([3, 99, last], dtype="Int32"), "y": [0, 1, 1]})
         frame.to_stata(path, write_index=False, version=118)
-        found = public_table(path, Encoder(validate(Schema, facts, "schema"))).inputs
+        found = public_table(path, visits(100, "", mark)).inputs
         torch.testing.assert_close(found.flatten()[:2], torch.tensor([0.03, -1.0 if mark == "99" else 0.99]))
 
 

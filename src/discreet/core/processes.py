@@ -1,15 +1,16 @@
 """The process that keeps a run's folder and its charges: one, as several would race for them; and it keeps memory that
-was freed, as the first touch of a fresh page costs more than the work done in it."""
+was freed, as the first touch of a fresh page costs more than the work done in it. Its threads share settings."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache
+from threading import Lock
 
 from discreet.core.errors import InputError
 
@@ -56,8 +57,8 @@ def launched() -> bool:
 
 
 def restarts() -> bool:
-    """Whether torchrun starts the processes again after one of them was lost, and may have done so. On several machines
-    each counts for itself, so one may not know that it has."""
+    """Whether this may be a restart by torchrun, which starts all processes again when one is lost (`--max-restarts`).
+    On several machines each counts its own restarts, so a count of none does not tell."""
     return any(int(os.environ.get(f"TORCHELASTIC_{name}", "0")) > 0 for name in ("MAX_RESTARTS", "RESTART_COUNT"))
 
 
@@ -76,6 +77,28 @@ def local_rank_and_size() -> tuple[int, int]:
     return (
         (int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))) if launched() else (0, 1)
     )
+
+
+class ProcessWide:
+    """A context that changes settings of the whole process: the thread that comes first enters it, and the one that
+    goes last leaves it."""
+
+    def __init__(self, make: Callable[[], AbstractContextManager[None]]) -> None:
+        self._make, self._lock, self._inside, self._open = make, Lock(), 0, ExitStack()
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if not self._inside:
+                self._open.enter_context(self._make())
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if not self._inside:
+                    self._open.close()
 
 
 def _refused(found: str) -> InputError:

@@ -8,30 +8,11 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from threading import Lock, get_ident
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from threading import get_ident
 
-
-class _Shared:
-    """A context that whoever comes first enters, and whoever goes last leaves, in whatever thread."""
-
-    def __init__(self, make: Callable[[], AbstractContextManager[None]]) -> None:
-        self._make, self._lock, self._inside, self._open = make, Lock(), 0, ExitStack()
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            if not self._inside:
-                self._open.enter_context(self._make())
-            self._inside += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._inside -= 1
-                if not self._inside:
-                    self._open.close()
+from discreet.core.processes import ProcessWide
 
 
 @contextmanager
@@ -62,7 +43,8 @@ def _warnings_ignored() -> Iterator[None]:
         yield
 
 
-_UNLOGGED, _KEPT, _IGNORED = _Shared(_logging_disabled), _Shared(_warnings_kept), _Shared(_warnings_ignored)
+_UNLOGGED = ProcessWide(_logging_disabled)
+_KEPT, _IGNORED = ProcessWide(_warnings_kept), ProcessWide(_warnings_ignored)
 
 
 def unlogged() -> AbstractContextManager[None]:

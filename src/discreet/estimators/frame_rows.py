@@ -80,7 +80,7 @@ def _column(values: Any, name: str, facts: Mapping[str, Any]) -> pa.Array:
         return pa.nulls(len(values))
     if hasattr(values, "sparse"):
         values = values.sparse.to_dense()
-    if hasattr(values, "cat") and values.cat.categories.dtype == object:
+    if hasattr(values, "cat") and values.cat.categories.dtype == object:  # Arrow would give all of them one type
         values = values.astype(object)
     day = (facts.get("format") or "%Y-%m-%d") if facts.get("type") == "date" else None
     objects = values.dtype == object
@@ -112,6 +112,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "day": (datetime.date, np.datetime64),
 }
 _LONGEST = 40
+"""The digits up to which a `Decimal` is written without an exponent."""
 
 
 def _kind(kind: type) -> str | None:

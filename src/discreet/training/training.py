@@ -146,8 +146,8 @@ class Training:
         Over an `AdaptivePlan` the condition is `session.ready()`, which asks the policy and reserves the next block.
         Call `training.save(session)` when `session.between_blocks` if the run shall survive a crash.
         """
-        declared, way_on = self._checked.declared, self.folder.way_on
-        self.team.together("the start of a session", lambda: refuse_changed(self.model, declared, way_on))
+        declared, message = self._checked.declared, self.folder.model_moved
+        self.team.together("the start of a session", lambda: refuse_changed(self.model, declared, message))
         self.team.together("a look at what checkpoints keep", self._state.check)
         try:
             with begun(self.team, self._opened, self._follow, self._start_attempt) as one:

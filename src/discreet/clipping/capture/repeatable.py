@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from threading import Lock
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from discreet.core.processes import ProcessWide
 
 _ATTENTION = (
     torch.ops.aten._scaled_dot_product_flash_attention_backward.default,
@@ -23,35 +24,17 @@ _ATTENTION = (
 @contextmanager
 def repeatable() -> Iterator[None]:
     """Inside, torch uses deterministic algorithms, where it has them; so do all threads meanwhile."""
-    with _SETTINGS.made(), _attention():
+    with _SETTINGS(), _attention():
         yield
 
 
-class _Settings:
-    """Settings of the whole process: made by the thread that enters first, undone by the one that leaves last."""
-
-    def __init__(self) -> None:
-        self._lock, self._inside, self._undo = Lock(), 0, ExitStack()
-
-    @contextmanager
-    def made(self) -> Iterator[None]:
-        with self._lock:
-            if not self._inside:
-                with ExitStack() as stack:
-                    stack.enter_context(_deterministic(warn_only=True))
-                    stack.enter_context(without_cudnn_attention())
-                    self._undo = stack.pop_all()
-            self._inside += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._inside -= 1
-                if not self._inside:
-                    self._undo.close()
+@contextmanager
+def _settings() -> Iterator[None]:
+    with _deterministic(warn_only=True), without_cudnn_attention():
+        yield
 
 
-_SETTINGS = _Settings()
+_SETTINGS = ProcessWide(_settings)
 
 
 def _attention() -> AbstractContextManager[Any]:

@@ -87,7 +87,7 @@ def _looks(wait: timedelta) -> Iterator[None]:
 
 
 def _of_all(store: Store, what: str, size: int) -> list[str]:
-    """What all processes have left in the store; empty if one has not."""
+    """The values that the processes have stored under `what`, by rank; empty until all have stored one."""
     places = [f"{what}/{rank}" for rank in range(size)]
     return [one.decode() for one in store.multi_get(places)] if store.check(places) else []
 

@@ -102,7 +102,7 @@ def read_answers(path: Path) -> Holder:
 
 
 def _fault(first: Mapping[str, Any]) -> str:
-    """What is wrong with an answer, with words for what YAML can hold, and with the answer where there is one."""
+    """The error message for an invalid answer, in terms of YAML, followed by the answer if there is one."""
     said = first["msg"].replace("a valid tuple", "a list").replace("a valid string", "a text")
     if first["type"] == "string_pattern_mismatch":
         said = "Input should be a day, as 2026-11-28"

@@ -84,7 +84,7 @@ def _notebook_bar(steps: int, epsilon: str, done: int) -> Iterator[Callable[[int
 
 
 def _in_notebook() -> bool:
-    """Whether this program runs in a kernel of Jupyter, which has loaded IPython itself."""
+    """Whether the program runs in a Jupyter kernel. IPython is not imported for it: a kernel has loaded it."""
     ipython: Any = sys.modules.get("IPython")
     get_shell = getattr(ipython, "get_ipython", None)
     return get_shell is not None and getattr(get_shell(), "kernel", None) is not None

@@ -147,8 +147,8 @@ class RunFolder:
         return f"resume with the same (if the model's first weights are random, call {call})"
 
     @property
-    def way_on(self) -> str:
-        """What is said of a model that has changed since its `Training` was made, as by the steps of a run."""
+    def model_moved(self) -> str:
+        """The error message for a model that has changed since its `Training` was made, with how to go on."""
         said = "was changed since this Training was made; "
         if not self.run:
             return said + "make a new one"

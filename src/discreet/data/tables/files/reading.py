@@ -44,7 +44,7 @@ def is_table(name: str) -> bool:
 
 
 def is_text(path: Path) -> bool:
-    """Whether a table is read as CSV, as every file is whose name tells no other kind."""
+    """Whether the file is read as CSV: its name has no suffix of another kind of table."""
     return not path.name.lower().endswith((*_PARQUET, *FOREIGN))
 
 

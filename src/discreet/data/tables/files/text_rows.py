@@ -155,8 +155,8 @@ def ends_open(data: bytes, csv: CsvFormat) -> bool:
 
 
 def ends_within(data: bytes, csv: CsvFormat) -> bool:
-    """Whether a quoted value ends before its delimiter or line does, or not at all: then a quote may have been left
-    open above, and the value have taken in the rows between."""
+    """Whether a quote is left open, or is closed with more text before the next delimiter or line end. In both cases
+    rows may have become one value: an open quote takes in all that follows up to the next quote."""
     quote, mark = _mark(csv.quote), _mark(csv.delimiter)
     quoted = rb"Q(?:[^Q]|QQ)*+Q(?:(?!D)[ \t])*+".replace(b"D", mark).replace(b"Q", quote)
     plain = rb"(?!Q)(?:(?!D)[^\r\n])*+".replace(b"D", mark).replace(b"Q", quote)
