@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip, Units
 from discreet.clipping.rules.base import RULES
+from discreet.language.conv1d_rule import register_conv1d
 
 Row = tuple[Tensor, Tensor]
 
@@ -71,6 +73,15 @@ def attended(inner: nn.Module, x: Tensor) -> Tensor:
     return found
 
 
+def turned() -> nn.Module:
+    """The linear layer of GPT-2, whose rule is registered when a model of transformers is wrapped."""
+    from transformers.pytorch_utils import Conv1D
+
+    register_conv1d()
+    layer: nn.Module = Conv1D(6, 8)
+    return layer
+
+
 MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "linear": (lambda: nn.Linear(8, 6), (8,)),
     "linear, wide": (lambda: nn.Linear(40, 2, bias=False), (40,)),
@@ -101,7 +112,7 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "tied": (lambda: Tied(6, None), (-5,)),
     "called twice": (lambda: Computed(nn.Linear(8, 6), lambda inner, x: inner(x) - inner(x.flip(1))), (8,)),
     "without a rule": (Matrix, (3, 8)),
-}
+} | ({"linear, turned": (turned, (3, 8))} if find_spec("transformers") else {})
 """Modules, and the shape of a row; a negative number counts words."""
 
 SIZES = [
