@@ -22,7 +22,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--target", "ill"], "--holdout 20% (with row_id in the schema), on private rows"),
+        (["--target", "ill"], "--holdout 20% (with row_id in a schema), on private rows"),
         (["--target", "ill", "--unit", "patient"], "--holdout 20%, on private rows"),
         (["--target", "stay"], "nothing measures the model: --test TABLE does, on rows that may be public\n"),
         (["--target", "ill", "--test", "public.csv"], ""),

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
 import pytest
 import yaml
 
@@ -59,7 +61,23 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         "--classes A,B": ["reviews.csv", *COLUMNS, *BUDGET],
         "--classes n,p, has a class without a name": ["reviews.csv", *COLUMNS, "--classes", "n,p,", *BUDGET],
         "--target COLUMN": ["reviews.csv", *COLUMNS[:2], *BUDGET],
-        "no column 'text'": ["reviews.csv", "--text", "text", *COLUMNS[2:], "--classes", "n,p", *BUDGET],
+        "no column 'text', which the schema or an option names; it has id, review, sentiment": [
+            *("reviews.csv", "--text", "text", *COLUMNS[2:], "--classes", "n,p", *BUDGET)
+        ],
+        "one column, 'review;sentiment'; .* in a schema": ["semicolons.csv", *COLUMNS, "--classes", "n,p", *BUDGET],
+        "encoding: latin-1} in a schema": ["latin.csv", *COLUMNS, "--classes", "n,p", *BUDGET],
+        "column 'sentiment': the value is missing; missing: drop, in a schema,": [
+            *("half.csv", *COLUMNS, "--classes", "n,p", *BUDGET)
+        ],
+        "not text; name another, or correct its type in the schema": [
+            *("numbers.parquet", *COLUMNS, "--classes", "n,p", *BUDGET)
+        ],
+        "--target review is the column that the model reads; name another": [
+            *("reviews.csv", *COLUMNS[:2], "--target", "review", "--classes", "n,p", *BUDGET)
+        ],
+        "the target 'sentiment' says whose a row is, and cannot be predicted; name another": [
+            *("reviews.csv", *COLUMNS, "--classes", "n,p", *BUDGET, "--unit", "sentiment")
+        ],
         "rows 2, 4, 6 and more, column 'sentiment': .* none of the declared categories": [
             *("reviews.csv", *COLUMNS, "--classes", "n,q", *BUDGET)
         ],
@@ -70,18 +88,23 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
             *("reviews.csv", "--image", *COLUMNS[1:], "--classes", "n,p", "--vocabulary", "empty.txt", *BUDGET)
         ],
         "either --text or --image": ["reviews.csv", *COLUMNS, "--image", "id", *BUDGET],
-        "--unit COLUMN": ["reviews.csv", *COLUMNS, "--classes", "n,p", *BUDGET[:4]],
+        "--unit COLUMN .* in a schema": ["reviews.csv", *COLUMNS, "--classes", "n,p", *BUDGET[:4]],
+        "--population N .or population in a schema": ["reviews.csv", *COLUMNS, "--classes", "n,p", *BUDGET[:6]],
         "cannot read none.txt": ["reviews.csv", *COLUMNS, "--classes", "n,p", "--vocabulary", "none.txt", *BUDGET],
         "no words": ["reviews.csv", *COLUMNS, "--classes", "n,p", "--vocabulary", "empty.txt", *BUDGET],
         "the schema says what --text would": ["reviews.csv", "--schema", "s.yaml", *COLUMNS, *BUDGET],
         "no other column beside it": ["reviews.csv", "--schema", "s.yaml", *BUDGET],
         "cannot be predicted": ["reviews.csv", "--schema", "s.yaml", "--target", "review", *BUDGET],
-        "every value of column 'review' is missing": [
+        "every value of column 'review' is missing or not as declared; .* say type: ignore in a schema": [
             *("silent.csv", *COLUMNS, "--classes", "n,p", *BUDGET),
         ],
     }
     Path("empty.txt").write_text("\n\n")
     Path("silent.csv").write_text("review,sentiment\n,n\n?!,p\n")
+    Path("semicolons.csv").write_text("review;sentiment\nfine;n\ndull;p\n")
+    Path("latin.csv").write_text("review,sentiment\ncafé,n\ndull,p\n", encoding="latin-1")
+    Path("half.csv").write_text("review,sentiment\nfine,n\ndull,\n")
+    pa_parquet.write_table(pa.table({"review": [1, 2], "sentiment": ["n", "p"]}), "numbers.parquet")
     both = {"columns": columns | {"id": {"type": "number", "low": 0, "high": 9}}, "target": "sentiment"}
     Path("s.yaml").write_text(yaml.safe_dump(both))
     before = sorted(Path().iterdir())

@@ -203,7 +203,7 @@ def test_every_fault_of_a_file_at_once(tmp_path: Path) -> None:
         "  line 8 has 3 values instead of 2: '9,no,1'; check the delimiter (',') and the quotes",
         "  row 2, column 'a': 'x' is not a number",
         "  row 3, column 'y': the value is none of the declared categories ('perhaps')",
-        "  row 4, column 'a': the value is missing; missing: drop, in the schema, leaves such rows out",
+        "  row 4, column 'a': the value is missing; missing: drop, in a schema, leaves such rows out",
         "  row 5, column 'a': 'nan' is not a finite number; if it stands for a missing value, say missing: ['nan'] in "
         "the schema",
     ]

@@ -133,7 +133,7 @@ def _check_declared(schema: Schema, epsilon: float | None) -> None:
     if epsilon is None:
         raise InputError("say what may be given away about a person: --epsilon, for example --epsilon 3")
     if not schema.target:
-        raise InputError("say which column to predict: --target COLUMN, or target in the schema")
+        raise InputError("say which column to predict: --target COLUMN, or target in a schema")
     for name in schema.target:
         column = schema.columns[name]
         if isinstance(column, Category) and len(column.categories) == 1:
@@ -144,7 +144,7 @@ def _check_declared(schema: Schema, epsilon: float | None) -> None:
     if schema.unit is None:
         raise InputError(
             "say whose the rows are: --unit COLUMN if a person may have several rows, --unit row if every person has "
-            "one at most (or unit in the schema)"
+            "one at most (or unit in a schema)"
         )
     if schema.unit_column:
         refuse_bought(
@@ -154,6 +154,6 @@ def _check_declared(schema: Schema, epsilon: float | None) -> None:
         images = schema.wide is not None and isinstance(schema.wide[1], Image)
         what = "people" if schema.unit_column else "images" if images else "rows"
         raise InputError(
-            f"declare how many {what} there are, as the public may know it: --population N (or population in the "
+            f"declare how many {what} there are, as the public may know it: --population N (or population in a "
             f"schema); {what} are not counted, because their number is private"
         )

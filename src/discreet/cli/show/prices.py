@@ -133,7 +133,7 @@ def unmeasured(recipe: Recipe, table: TableSource | None) -> Sequence[str]:
         return (said,) if groups else ()
     kept = "on private rows that are kept back, for no more epsilon"
     named = recipe.unit.value == "user" or (recipe.table is not None and recipe.table.row_id is not None)
-    rows = "--holdout 20%" if named else "--holdout 20% (with row_id in the schema)"
+    rows = "--holdout 20%" if named else "--holdout 20% (with row_id in a schema)"
     classes = "" if _predicts_numbers(recipe) else f"; {rows}, {kept}"
     test = "--test FOLDER does, on images" if table.path.is_dir() else "--test TABLE does, on rows"
     return (f"nothing measures the model: {test} that may be public{classes}",)

@@ -19,7 +19,7 @@ from discreet.data.tables.words import numbered
 _NONE = -1.0
 """The encoding of a missing number."""
 
-_ABSENT = "the value is missing; missing: drop, in the schema, leaves such rows out"
+_ABSENT = "the value is missing; missing: drop, in a schema, leaves such rows out"
 
 _REACH = 2.5
 """A predicted number's encoding is 1 at this multiple of its spread; nearly all values are within."""

@@ -98,7 +98,10 @@ class Schema(Frozen):
         if name not in self.columns:
             raise ValueError(f"the target {name!r} is not a column of the schema; it has {_few(known)}")
         column = self.columns[name]
-        if isinstance(column, Ignore) or name in (self.unit, self.row_id):
+        if name in (self.unit_column, self.row_id):
+            what = "says whose a row is" if name == self.unit_column else "names the rows"
+            raise ValueError(f"the target {name!r} {what}, and cannot be predicted; name another")
+        if isinstance(column, Ignore):
             raise ValueError(f"the target {name!r} is ignored; declare its type")
         if isinstance(column, FreeText | Image):
             raise ValueError(f"the target {name!r} is of type {column.type}, which cannot be predicted")

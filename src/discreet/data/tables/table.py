@@ -223,8 +223,8 @@ class _Seen:
         for name, known in zip(self._encoder.schema.features, self._informative, strict=True):
             if not known:
                 raise InputError(
-                    f"{path}: every value of column {name!r} is missing or unknown to the schema; correct its type, "
-                    "categories or spelling, or say type: ignore"
+                    f"{path}: every value of column {name!r} is missing or not as declared; correct its type, "
+                    "categories or spelling, or say type: ignore in a schema"
                 )
         for name, equal in zip(self._encoder.schema.target, self._least == self._most, strict=True):
             if equal:

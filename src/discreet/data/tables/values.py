@@ -92,7 +92,8 @@ def texts(values: pa.Array, marks: Marks) -> pa.Array:
     values = plain(values, marks)
     if not (pa.types.is_string(values.type) or pa.types.is_null(values.type)):
         raise BadValue(
-            0, f"the column is of type {type_name(values.type, marks)}, not text; correct its type in the schema"
+            0,
+            f"the column is of type {type_name(values.type, marks)}, not text; name another, or correct its type in the schema",
         )
     return values
 

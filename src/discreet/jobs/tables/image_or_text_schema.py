@@ -56,6 +56,8 @@ def schema_of_column(path: Path, test: Path | None, wide: WideFacts, facts: dict
     if wide.text is not None and wide.image is not None:
         raise InputError("give either --text or --image; a model sees one of them")
     name = wide.text or wide.image or ""
+    if target == [name]:
+        raise InputError(f"--target {name} is the column that the model reads; name another")
     of_the_other = ("--size", "--mode") if wide.text is not None else ("--vocabulary",)
     strange = [option for option in wide.given if option in of_the_other]
     if strange:

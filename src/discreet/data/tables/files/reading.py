@@ -208,12 +208,13 @@ def _check_names(path: Path, schema: Schema, found: Sequence[str], wanted: Seque
         if other:
             raise InputError(
                 f"{path} has one column, {_short(found[0])}; if values are parted by {other[0]!r}, say "
-                f"csv: {{delimiter: {other[0]!r}}} in the schema; `discreet schema` finds out"
+                f"csv: {{delimiter: {other[0]!r}}} in a schema; `discreet schema` finds out"
             )
     if missing:
         more = "" if len(missing) == 1 else f" (and {len(missing) - 1} more)"
         raise InputError(
-            f"{path} has no column {_short(missing[0])}{more}, which the schema names; it has {', '.join(found)[:200]}"
+            f"{path} has no column {_short(missing[0])}{more}, which the schema or an option names; it has "
+            f"{', '.join(found)[:200]}"
         )
     known = {*schema.columns, schema.unit_column, schema.row_id}
     unknown = [name for name in found if name not in known]
@@ -256,8 +257,8 @@ def said_plainly(path: Path, csv: CsvFormat | None = None) -> Iterator[None]:
 def _not_decoded(path: Path, encoding: str, why: str) -> str:
     name = "UTF-8" if encoding == "utf-8" else encoding
     return (
-        f"{path} is not text in {name} ({why[:80]}); say how it is encoded, for example csv: {{encoding: latin-1}}; "
-        "`discreet schema` finds out"
+        f"{path} is not text in {name} ({why[:80]}); say how it is encoded, for example csv: {{encoding: latin-1}} in "
+        "a schema; `discreet schema` finds out"
     )
 
 
