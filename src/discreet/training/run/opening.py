@@ -100,13 +100,10 @@ def check_room(where: str | None, dataset: str, plan: Callable[[], Plan | Adapti
     """Refuse a run that its data set's budget does not admit, before data is read. Opening it decides."""
     if where is None or not dataset or not ("://" in where or Path(where).exists()):
         return
-    ledger = Ledger(where, create=False)
-    try:
+    with closing(Ledger(where, create=False)) as ledger:
         if ledger.budget(dataset)[0] is not None:
             wanted = plan()
             ledger.check_room(wanted.guarantee(), dataset, _released(wanted))
-    finally:
-        ledger.close()
 
 
 def _released(plan: Plan | AdaptivePlan) -> Event:
@@ -147,13 +144,10 @@ def resumed(folder: RunFolder) -> Iterator[Opened]:
 def record_of(where: str, run: str, position: int, attempt: int) -> tuple[Entry, ...]:
     """All entries of a run, which must hold at least `position` charged steps, and no later start than `attempt`: to
     publish destroys the key, with which that one goes on."""
-    ledger = Ledger(where, create=False)
-    try:
+    with closing(Ledger(where, create=False)) as ledger:
         if not ledger.charged_steps(run) >= position:
             raise LedgerError(f"the ledger {ledger.shown} has lost charges of this run; restore the newest copy")
         entries = tuple(ledger.entries(run))
-    finally:
-        ledger.close()
     if attempt < sum(entry.kind == "attempt" for entry in entries) - 1:
         raise LedgerError(
             f"run {run[:8]} was started again, and goes on there; this start has no result to publish. To publish what "

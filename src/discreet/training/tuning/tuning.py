@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -179,16 +180,13 @@ class Tuning:
         """Charge the search as a whole: its name in the ledger, and the only entries that it will ever have."""
         if self._where.ledger is None:
             self._make_folder()
-        ledger = Ledger(self._where.ledger or self.folder / "ledger.sqlite")
-        try:
+        with closing(Ledger(self._where.ledger or self.folder / "ledger.sqlite")) as ledger:
             event, dataset = self.plan.event(), self._where.dataset_id
             run = ledger.open_run(self.plan.fingerprint(), self.guarantee, dataset, event=event)
             mechanism = replace(self._mechanism, randomness=randomness).as_dict()
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), mechanism)
             ledger.reserve(run, attempt, lambda _charged: [event])
             return run, tuple(ledger.entries(run))
-        finally:
-            ledger.close()
 
     def _make_folder(self) -> None:
         try:
