@@ -29,7 +29,7 @@ from discreet.plan import Metric
 from discreet.publication import publish
 from discreet.randomness import TestStream
 from discreet.training import RunOptions, Trained, Training
-from discreet.training.public.inserted_canaries import check_canaries, check_counted
+from discreet.training.public.inserted_canaries import check_counted, declare_canaries
 from discreet.verification.standalone import verify as standalone
 
 pytest.importorskip("transformers", reason="transformers is not installed; it is in the extra hf")
@@ -212,12 +212,12 @@ def test_none_may_be_held_out(folder: Path, tmp_path: Path) -> None:
 def test_a_run_that_only_answered_queries_begins_anew_with_them_or_without(tmp_path: Path) -> None:
     """Declared, but broken off before the first attempt at a step; then without; then nobody may declare them again."""
     queries = Entry(0, "attempt", "data", "run", 0, 0, 0, json.dumps({"engine": QUERIES}), "", "", "")
-    check_canaries(tmp_path, MADE_UP.declared, [queries])
-    check_canaries(tmp_path, None, [queries])
+    declare_canaries(tmp_path, MADE_UP.declared, [queries])
+    declare_canaries(tmp_path, None, [queries])
     record = [queries, replace(queries, body='{"engine": "vmap"}')]
-    check_canaries(tmp_path, None, record)
+    declare_canaries(tmp_path, None, record)
     with pytest.raises(InputError, match="started with other canaries"):
-        check_canaries(tmp_path, MADE_UP.declared, record)
+        declare_canaries(tmp_path, MADE_UP.declared, record)
 
 
 @pytest.mark.parametrize("other", [None, Canaries.made_up("{}", count=5, others=200, digits=5, seed=5)])

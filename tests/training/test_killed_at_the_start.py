@@ -23,7 +23,7 @@ def test_a_run_killed_before_it_kept_its_public_rows_goes_on_with_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     public = PublicBatches(*blobs(9, seed=1), weight=0.5)
-    monkeypatch.setattr(attempt, "keep_declared", kill)
+    monkeypatch.setattr(attempt, "declare", kill)
     with pytest.raises(Killed):
         tiny_training(tmp_path, stream=None, public=public).run()
     monkeypatch.undo()
@@ -33,5 +33,5 @@ def test_a_run_killed_before_it_kept_its_public_rows_goes_on_with_them(
 
 def test_a_run_killed_before_it_kept_its_canaries_goes_on_with_them(tmp_path: Path) -> None:
     canaries = DeclaredCanaries.of(["one", "two"], 10)
-    inserted_canaries.check_canaries(tmp_path, canaries, ())
+    inserted_canaries.declare_canaries(tmp_path, canaries, ())
     assert (tmp_path / "canaries.json").exists()

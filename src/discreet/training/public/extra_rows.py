@@ -26,7 +26,7 @@ from discreet.core.errors import InputError, PrivacyViolation
 from discreet.ledger import Entry
 from discreet.methods import NoiseAware
 from discreet.plan import AdaptivePlan, Plan
-from discreet.training.public.kept_declaration import check_kept, has_begun, keep
+from discreet.training.public.kept_declaration import keep_or_check
 from discreet.training.public.public_copy import PublicCopy
 
 _log = logging.getLogger("discreet")
@@ -137,10 +137,12 @@ def check_beside(source: PublicSource | None, plan: Plan | AdaptivePlan, optimiz
         raise InputError("a line search goes along releases alone; leave public out, or the line search")
 
 
-def keep_declared(folder: Path, public: PublicSource | None) -> None:
-    """Write the declaration into the folder of a run that has taken no step."""
-    keep(folder / _FILE, None if public is None else public.declared)
-    report(public)
+def declare(folder: Path, public: PublicSource | None, record: Sequence[Entry]) -> None:
+    """Keep the declaration in the run's folder, and log it. `InputError` for a run that has begun with others.
+    `record`: its entries in the ledger."""
+    declared = None if public is None else public.declared
+    if keep_or_check(folder / _FILE, declared, record, "other public rows or another weight"):
+        report(public)
 
 
 def report(public: PublicSource | PublicBatches | None) -> None:
@@ -149,12 +151,3 @@ def report(public: PublicSource | PublicBatches | None) -> None:
         facts = public.declared
         some = "" if facts["batch"] == facts["rows"] else f", {facts['batch']} of them at a time"
         _log.info("%d rows declared public join every step%s, with weight %g", facts["rows"], some, facts["weight"])
-
-
-def check_declared(folder: Path, public: PublicSource | None, record: Sequence[Entry]) -> None:
-    """Refuse to resume a run with other public rows, or another weight, than in its first step."""
-    if has_begun(record):
-        declared = None if public is None else public.declared
-        check_kept(folder / _FILE, declared, "other public rows or another weight")
-    else:
-        keep_declared(folder, public)

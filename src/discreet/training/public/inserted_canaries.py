@@ -11,7 +11,7 @@ from discreet.certificate.declared_canaries import DeclaredCanaries
 from discreet.core.errors import InputError
 from discreet.ledger import Entry
 from discreet.plan import AdaptivePlan, Plan
-from discreet.training.public.kept_declaration import check_kept, has_begun, keep
+from discreet.training.public.kept_declaration import keep_or_check
 
 _log = logging.getLogger("discreet")
 _FILE = "canaries.json"
@@ -33,17 +33,10 @@ def check_counted(canaries: DeclaredCanaries | None, plan: Plan | AdaptivePlan) 
         )
 
 
-def keep_canaries(folder: Path, canaries: DeclaredCanaries | None) -> None:
-    """Write the declaration into the folder of a run that has taken no step."""
-    keep(folder / _FILE, None if canaries is None else canaries.as_dict())
-    if canaries is not None:
+def declare_canaries(folder: Path, canaries: DeclaredCanaries | None, record: Sequence[Entry]) -> None:
+    """Keep the declaration in the run's folder, and log it. `InputError` for a run that has begun with others, or with
+    none. `record`: its entries in the ledger."""
+    declared = None if canaries is None else canaries.as_dict()
+    kept = keep_or_check(folder / _FILE, declared, record, "other canaries, or with none")
+    if kept and canaries is not None:
         _log.info("%d made-up texts, public, are among the training rows", canaries.count)
-
-
-def check_canaries(folder: Path, canaries: DeclaredCanaries | None, record: Sequence[Entry]) -> None:
-    """Refuse to resume a run with other canaries than in its first step, or without them."""
-    if has_begun(record):
-        declared = None if canaries is None else canaries.as_dict()
-        check_kept(folder / _FILE, declared, "other canaries, or with none")
-    else:
-        keep_canaries(folder, canaries)

@@ -12,6 +12,16 @@ from discreet.core.errors import InputError
 from discreet.ledger import QUERIES, Entry
 
 
+def keep_or_check(file: Path, declared: Mapping[str, Any] | None, record: Sequence[Entry], others: str) -> bool:
+    """Keep what a run declares, and return True. If it has begun, by its `record` in the ledger, return False, or raise
+    `InputError` unless it has kept this very declaration. `others`: what else it began with, in words."""
+    if has_begun(record):
+        check_kept(file, declared, others)
+        return False
+    keep(file, declared)
+    return True
+
+
 def keep(file: Path, declared: Mapping[str, Any] | None) -> None:
     """Write the declaration of a run that has taken no step, in the place of any other; None: nothing is declared."""
     if declared is not None:

@@ -15,8 +15,8 @@ from discreet.ledger import Entry
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream, attempt_key
 from discreet.training.public import warm_starts
-from discreet.training.public.extra_rows import PublicSource, check_declared, keep_declared
-from discreet.training.public.inserted_canaries import check_canaries, keep_canaries
+from discreet.training.public.extra_rows import PublicSource, declare
+from discreet.training.public.inserted_canaries import declare_canaries
 from discreet.training.run.answered_queries import check_answered
 from discreet.training.run.charges import Charges
 from discreet.training.run.opening import Opened, record_of, resumed, started
@@ -51,16 +51,16 @@ def opened(
     if not options.resume:
         check_answered(plan, (), noise)
         with started(folder, plan, options) as run:
-            keep_declared(folder.path, beside)
-            keep_canaries(folder.path, canaries)
+            declare(folder.path, beside, ())
+            declare_canaries(folder.path, canaries, ())
             warm_starts.keep(folder.path, earlier)
             yield run
         return
     with resumed(folder) as run:
         record = run.ledger.entries(run.run)
         check_answered(plan, record, noise)
-        check_declared(folder.path, beside, record)
-        check_canaries(folder.path, canaries, record)
+        declare(folder.path, beside, record)
+        declare_canaries(folder.path, canaries, record)
         warm_starts.keep(folder.path, earlier)
         lost = run.ledger.charged_steps(run.run) - len(plan.before)  # queries are answered, and their answers kept
         if run.checkpoint is None and lost > 0:
