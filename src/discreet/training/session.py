@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 
 from torch import nn
@@ -14,7 +15,7 @@ from discreet.core.guarantee import ExPost
 from discreet.core.processes import keep_freed_memory
 from discreet.core.release import Receipt
 from discreet.core.silence import unwarned
-from discreet.plan import AdaptivePlan, Metric
+from discreet.plan import Metric
 from discreet.training.batch import Batch
 from discreet.training.charged import Charged
 from discreet.training.control.controller import Metrics, Progress, control_of
@@ -43,17 +44,17 @@ class Session:
         *,
         private_metrics: PrivateMetrics,
         pristine: nn.Module,
-        progress: Progress | None = None,
-        metrics: Metrics = dict,
-        released: Callable[[int], None] = lambda position: None,
-        search: StepSizeSearch | None = None,
+        progress: Progress,
+        metrics: Metrics,
+        released: Callable[[int], None],
+        search: StepSizeSearch | None,
     ) -> None:
         keep_freed_memory()
         self._parts, self.ledger, self.run, self.attempt = run, ledger, name, attempt
         self._private_metrics, self._pristine = private_metrics, pristine
         self._released, self._search = released, search
-        where = progress or Progress([])
-        self.control = control_of(run.plan, where, spent=lambda: ledger.amounts(name), metrics=metrics, buy=self._buy)
+        spent = partial(ledger.amounts, name)
+        self.control = control_of(run.plan, progress, spent=spent, metrics=metrics, buy=self._buy)
         rule = run.plan.odometer
         odometer = None if rule is None else OdometerMonitor(rule, ledger.spent(name))
         self._free = Lock()
@@ -215,7 +216,6 @@ class Session:
         return value
 
     def _count(self, receipt: Receipt) -> float:
-        run = self._parts
-        assert isinstance(run.plan, AdaptivePlan)
-        assert run.plan.counts is not None
-        return planned_count(run.plan.counts, self._pristine, run.data, receipt, run.stream, run.noise)
+        run, counts = self._parts, self._parts.plan.counts
+        assert counts is not None
+        return planned_count(counts, self._pristine, run.data, receipt, run.stream, run.noise)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -39,12 +39,12 @@ class Watch:
         public: PublicData,
         averaging: Averaging | None,
         front: FrontEnd,
-        team: Team | None = None,
-        whole: Callable[[], AbstractContextManager[None]] = nullcontext,
+        team: Team,
+        whole: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._average = None if averaging is None else RunningAverage(copy.model, averaging)
         self.queried_model = copy.model if self._average is None else self._average.model
-        self._copy, self._front, self._team, self._whole = copy, front, team or Team(), whole
+        self._copy, self._front, self._team, self._whole = copy, front, team, whole
         self._test, self._validation = (front.of_public(copy.model, rows) for rows in public.tensors)
         self.evaluations: list[Evaluation] = []
         self.bought: list[Bought] = []
