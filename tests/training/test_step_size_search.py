@@ -26,6 +26,7 @@ from discreet.queries.choices import FULL_SCORE
 from discreet.randomness import TestStream
 from discreet.training.control import step_size_search as search_module
 from discreet.training.control.step_size_search import Candidates, StepSizeSearch, clipped_losses, objectives
+from discreet.training.public.public_copy import PublicCopy
 
 FALSE_ALARM = 1e-9
 SIZES = (0.0, 0.5, 1.0, 40.0)
@@ -187,7 +188,8 @@ def searching(plan: Any, engine: str, data: Any = None) -> StepSizeSearch:
     optimizer.tell(1.0)
     optimizer.step()
     private = as_private(blobs() if data is None else data)
-    return StepSizeSearch(plan, model, nn.CrossEntropyLoss(), optimizer, private, ENGINES[engine], 24)
+    asked = PublicCopy.made(model, nn.CrossEntropyLoss(), ({}, {}))
+    return StepSizeSearch(plan, model, optimizer, private, ENGINES[engine], 24, asked)
 
 
 def drawn(search: StepSizeSearch, plan: Any, draws: int, cached: Any, monkeypatch: pytest.MonkeyPatch) -> Any:

@@ -195,9 +195,7 @@ class Training:
             progress=self._state.progress,
             metrics=watch.validated,
             released=watch.released,
-            search=step_size_search_of(
-                self.plan, self.model, self.criterion, self.optimizer, self.data, self.engine, chunk, self.copy
-            ),
+            search=step_size_search_of(self.plan, self.model, self.optimizer, self.data, self.engine, chunk, self.copy),
         )
 
     def run(

@@ -113,18 +113,16 @@ class StepSizeSearch:
         self,
         plan: AdaptivePlan,
         model: nn.Module,
-        criterion: Criterion,
         optimizer: AGD,
         data: PrivateData,
         engine: Engine,
         chunk: int,
-        asked: PublicCopy | None = None,
+        asked: PublicCopy,
     ) -> None:
         assert plan.line_search is not None
         self._policy: LineSearch = plan.line_search
         self._model, self._optimizer, self._data = model, optimizer, data
-        self._asked = PublicCopy.made(model, criterion, ({}, {})) if asked is None else asked
-        self._chunk = chunk
+        self._asked, self._chunk = asked, chunk
         rows = plan.sampling.largest_batch(plan.population)
         self._slack = 0.0 if engine.error is None else 4 * engine.error * rows
 
@@ -133,13 +131,8 @@ class StepSizeSearch:
         if receipt.release != self._policy.event:
             raise PrivacyViolation(f"the receipt pays for {receipt.release}, not for the choice of a step size")
         sizes = self._policy.step_sizes(phases)
-        scores = objectives(
-            self._candidates(sizes),
-            self._asked.criterion,
-            self._data,
-            self._policy.bound,
-            self._chunk,
-        )
+        candidates, bound = self._candidates(sizes), self._policy.bound
+        scores = objectives(candidates, self._asked.criterion, self._data, bound, self._chunk)
         scaled = scores * (-self._policy.epsilon / (FULL_SCORE * (1 + self._slack)))
         return sizes[noisy_argmax(scaled, "gumbel", stream.substream(Purpose.NOISE, receipt.position))]
 
@@ -156,7 +149,6 @@ class StepSizeSearch:
 def step_size_search_of(
     plan: Plan | AdaptivePlan,
     model: nn.Module,
-    criterion: Criterion,
     optimizer: torch.optim.Optimizer,
     data: PrivateData,
     engine: Engine,
@@ -166,7 +158,7 @@ def step_size_search_of(
     """The line search of a run of AGD; None for other plans."""
     if plan.line_search is None or not isinstance(optimizer, AGD):
         return None
-    return StepSizeSearch(plan, model, criterion, optimizer, data, engine, chunk, asked)
+    return StepSizeSearch(plan, model, optimizer, data, engine, chunk, asked)
 
 
 def check_step_size_search(
