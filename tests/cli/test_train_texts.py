@@ -69,7 +69,7 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         "column 'sentiment': the value is missing; missing: drop, in a schema,": [
             *("half.csv", *COLUMNS, "--classes", "n,p", *BUDGET)
         ],
-        "not text; name another, or correct its type in the schema": [
+        "not text; name another, or correct its type in a schema": [
             *("numbers.parquet", *COLUMNS, "--classes", "n,p", *BUDGET)
         ],
         "--target review is the column that the model reads; name another": [
@@ -114,3 +114,21 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         assert len(lines) == 1
         assert re.search(said, lines[0]), lines[0]
         assert sorted(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize("command", [["train", "--dry-run"], ["plan", "--no-probe"], ["tune", "--dry-run"]])
+def test_a_column_that_is_not_there_is_said_where_nothing_is_carried_out(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names of columns are compared, and no row is read; a table that is not there yet may be planned for."""
+    search = ["--grid", "clip_norm=1,2", "--kind", "parts"] if command[0] == "tune" else []
+    options = [*command[1:], *search, "--target", "sentiment", "--classes", "n,p", *BUDGET]
+    Path("reviews.csv").write_text('review,sentiment\nfine,n\n"no end')
+    pa_parquet.write_table(pa.table({"review": ["fine"], "sentiment": ["n"]}), "reviews.parquet")
+    for table in ("reviews.csv", "reviews.parquet"):
+        assert run([command[0], table, "--text", "reviw", *options]) == 2
+        said = f"discreet: {table} has no column 'reviw', which the schema or an option names; it has review, sentiment"
+        assert capsys.readouterr().err == said + "\n"
+        assert run([command[0], table, "--text", "review", *options]) == 0
+        capsys.readouterr()
+    assert run([command[0], "later.csv", "--text", "review", *options]) == 0

@@ -34,8 +34,9 @@ class Work:
         overrides: Mapping[str, object],
         sites: int | None = None,
     ) -> Work:
-        """The work that the command line describes. Nothing of private data is read but the names of sub-folders, where
-        these are declared to be the classes. `sites`: at how many sites the table lies, if at several."""
+        """The work that the command line describes. Nothing of private data is read but names: of the columns of
+        a table, if it is there, and of sub-folders, where these are declared to be the classes. `sites`: at how many
+        sites the table lies, if at several."""
         if is_source(name):
             if data is not None:
                 raise InputError(f"{name} is the table itself; leave out --data")
@@ -43,6 +44,8 @@ class Work:
             check_sites(table.path, sites, options)
             table.check()
             recipe = recipe_for(table.path, options, settings, overrides)
+            if recipe.table is not None:
+                table.check_columns(recipe.table)
             if sites is not None and recipe.table is not None:
                 refuse_bought(recipe.table, "would be bought, which takes all rows in one place")
             if recipe.validation and options.test is None:

@@ -93,8 +93,8 @@ def texts(values: pa.Array, marks: Marks) -> pa.Array:
     if not (pa.types.is_string(values.type) or pa.types.is_null(values.type)):
         raise BadValue(
             0,
-            f"the column is of type {type_name(values.type, marks)}, not text; "
-            "name another, or correct its type in the schema",
+            f"the column is of type {type_name(values.type, marks)}, not text; name another, or correct its type in a "
+            "schema",
         )
     return values
 

@@ -23,10 +23,12 @@ from discreet.data.tables import (
     check_groups,
     columns_bought,
     counts_bought,
+    is_table,
     load_schema,
     public_table,
     with_bought,
 )
+from discreet.data.tables.files.reading import check_columns
 from discreet.jobs.tables.first_look import changes_of, check_there
 from discreet.jobs.tables.image_or_text_schema import schema_of_column, schema_of_folder
 from discreet.jobs.tables.site_tables import tables_read
@@ -97,6 +99,12 @@ class TableSource:
         """The tables that are declared public, with their options."""
         named = [("--test", self.test), ("--public", self.public)]
         return [(option, path) for option, path in named if path is not None]
+
+    def check_columns(self, schema: Schema) -> None:
+        """Refuse private tables that are there and have other columns than the schema. No row is read."""
+        for table in self.tables.values():
+            if table.is_file() and is_table(table.name):
+                check_columns(table, schema)
 
     def check_copies(self) -> None:
         """Refuse a copy of the private table's file under another name. Copies of single rows are not noticed."""

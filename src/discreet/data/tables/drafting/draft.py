@@ -33,7 +33,8 @@ from discreet.data.tables.files.column_kinds import ABSENT, Kind, kind_of, whole
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.dialect import FOUND_OUT, found_format
 from discreet.data.tables.files.foreign import FOREIGN
-from discreet.data.tables.files.reading import PACKED, first_rows, is_text, said_plainly
+from discreet.data.tables.files.reading import PACKED, first_rows, is_text
+from discreet.data.tables.files.reading_errors import said_plainly
 from discreet.data.tables.images import classes_in
 from discreet.data.tables.values import Marks
 

@@ -19,7 +19,8 @@ from discreet.data.tables.drafting.missing_codes import missing_codes
 from discreet.data.tables.files.column_kinds import ABSENT, WIDEST, WIDEST_DAYS, Kind, kind_of, whole
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.dialect import FOUND_OUT, found_format
-from discreet.data.tables.files.reading import blocks, first_rows, is_text, said_plainly
+from discreet.data.tables.files.reading import blocks, first_rows, is_text
+from discreet.data.tables.files.reading_errors import said_plainly
 from discreet.data.tables.schema import Schema
 from discreet.data.tables.values import Marks, occurring
 from discreet.plan.pydantic_base import validate

@@ -7,7 +7,6 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,11 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from discreet.core.disk import refuse_special
 from discreet.core.errors import InputError
 from discreet.data.tables.columns import Date
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.foreign import FOREIGN, foreign_table
+from discreet.data.tables.files.reading_errors import said_plainly
 from discreet.data.tables.files.text_rows import TextRows, ends_open, ends_within, text_rows
 from discreet.data.tables.problems import Problems
 from discreet.data.tables.schema import Schema
@@ -102,6 +101,22 @@ def _check_width(path: Path, names: Sequence[str]) -> None:
 def column_names(path: Path, csv: CsvFormat) -> list[str]:
     """The names of the columns of a table."""
     return list(first_rows(path, csv).column_names)
+
+
+def check_columns(path: Path, schema: Schema) -> None:
+    """Refuse a CSV or Parquet file whose columns are not those of the schema. No row is read, and a file whose names
+    cannot be read is left to what reads rows; so are files of other kinds, which are read whole."""
+    try:
+        with said_plainly(path, schema.csv):
+            if path.name.lower().endswith(_PARQUET):
+                names = pa_parquet.read_schema(path).names
+            elif is_text(path) and schema.csv.header:
+                names = _header(next(text_rows(path, schema.csv), TextRows(b"", 1)), schema.csv)[0]
+            else:
+                return
+    except InputError:
+        return
+    _check_names(path, schema, names, schema.read)
 
 
 def _of_parquet(path: Path, schema: Schema, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -232,33 +247,6 @@ def _other_length(row: pa_csv.InvalidRow, above: int, csv: CsvFormat) -> str:
     return (
         f"{line} has {count} instead of {row.expected_columns}: {_short(row.text)}; check the "
         f"delimiter ({csv.delimiter!r}) and the quotes"
-    )
-
-
-@contextmanager
-def said_plainly(path: Path, csv: CsvFormat | None = None) -> Iterator[None]:
-    """Errors of the file system and of pyarrow as one line that says what to do."""
-    encoding = "utf-8" if csv is None else csv.encoding
-    refuse_special(path)
-    try:
-        yield
-    except FileNotFoundError:
-        raise InputError(f"there is no table {path}; check the path") from None
-    except UnicodeDecodeError as error:
-        raise InputError(_not_decoded(path, encoding, str(error))) from None
-    except python_csv.Error as error:
-        raise InputError(f"cannot read {path}: its first line is no list of names ({error})") from None
-    except (OSError, pa.ArrowException) as error:
-        if "Empty CSV" in str(error):
-            raise InputError(f"{path} has no rows; give a table with at least one row") from None
-        raise InputError(f"cannot read {path}: {' '.join(str(error).split())[:200]}") from None
-
-
-def _not_decoded(path: Path, encoding: str, why: str) -> str:
-    name = "UTF-8" if encoding == "utf-8" else encoding
-    return (
-        f"{path} is not text in {name} ({why[:80]}); say how it is encoded, for example csv: {{encoding: latin-1}} in "
-        "a schema; `discreet schema` finds out"
     )
 
 
