@@ -18,6 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "support"))  # processes that tests spawn inherit it
 
 from fresh_keys import pytest_fixture_setup, pytest_runtest_protocol  # noqa: F401
+from known_checks import _known_checks  # noqa: F401
 
 hypothesis.settings.register_profile("discreet", deadline=None)
 hypothesis.settings.load_profile("discreet")
@@ -27,10 +28,12 @@ SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text().splitlines())
 
 
 @pytest.fixture(autouse=True)
-def _own_ledger(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_ledger(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
     """No test sees or writes the ledger of whoever runs it."""
-    monkeypatch.delenv("DISCREET_LEDGER", raising=False)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "share" / uuid.uuid4().hex))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv("DISCREET_LEDGER", raising=False)
+        environment.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "share" / uuid.uuid4().hex))
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

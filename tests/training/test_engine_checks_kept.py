@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from known_checks import OfTheLibrary
 from problems import FEATURES, blobs, linear, tiny_plan, tiny_training
 from torch import Tensor, nn
 
@@ -230,3 +231,19 @@ def test_what_cannot_be_remembered_is_refused_as_ever(audit: bool, tmp_path: Pat
         pytest.raises(UnsupportedModel, match="influence each other"),
     ):
         tiny_training(tmp_path, engine="reference", model=Mixing())
+
+
+def test_tests_share_no_result_of_a_function_that_was_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    results, computed = OfTheLibrary(), list[None]()
+    for replaced, count in ((False, 1), (False, 1), (True, 2), (True, 3)):
+        if replaced:
+            monkeypatch.setattr(engine_check, "check_loss", check_loss_of_a_test)
+        results.of(lambda: computed.append(None), "the same")
+        assert len(computed) == count
+    monkeypatch.undo()
+    results.of(lambda: computed.append(None), "the same")
+    assert len(computed) == count
+
+
+def check_loss_of_a_test(*_: object) -> None:
+    """Finds nothing."""
