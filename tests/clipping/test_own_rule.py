@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip, check_rule
 from discreet.clipping.rules import RULES, Rule, rule
-from discreet.clipping.rules.numbers import weighted_sum
+from discreet.clipping.rules.numbers import norms_of, weighted_sum, with_rounding
 
 PAGE = Path(__file__).parents[2] / "docs" / "modules.md"
 
@@ -121,6 +121,55 @@ def test_a_rule_that_forms_nothing_passes_and_its_faults_are_found(fault: dict[s
     else:
         with pytest.raises(AssertionError, match=words):
             check_rule(model, inputs)
+
+
+class Gain(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.gain
+
+
+class GainRule(Rule):
+    """A rule that adds up places and examples at once, and does not say how much longer they are than their sum."""
+
+    names = ("gain",)
+
+    def squares(self, name: str) -> Tensor:
+        return self.rows(name, 0, self.examples).double().square().sum(1)
+
+    def total(self, name: str, weights: Tensor) -> Tensor:
+        terms = (self.activation * self.gradient).flatten(0, 1)
+        return weights.to(terms.dtype).repeat_interleave(self.activation.shape[1]) @ terms
+
+    def rows(self, name: str, start: int, stop: int) -> Tensor:
+        return (self.activation * self.gradient)[start:stop].sum(1)
+
+
+class HonestGainRule(GainRule):
+    def squares(self, name: str) -> Tensor:
+        return with_rounding(super().squares(name), self.lengths(name), self.gradient.dtype, self.terms(name))
+
+    def lengths(self, name: str) -> Tensor:
+        return norms_of(self.activation * self.gradient, 2).sum(1)
+
+    def terms(self, name: str) -> int:
+        return self.activation.shape[1]
+
+
+def test_a_rule_that_leaves_out_the_rounding_of_terms_that_cancel_is_found() -> None:
+    torch.manual_seed(0)
+
+    def check() -> None:
+        check_rule(nn.Sequential(nn.Linear(5, 4), Gain()), torch.randn(6, 30, 5))
+
+    rule(Gain)(HonestGainRule)
+    check()
+    rule(Gain)(GainRule)
+    with pytest.raises(AssertionError, match=r"places that cancel: an example moved .* gives their `lengths`"):
+        check()
 
 
 def test_what_would_test_nothing_is_said() -> None:

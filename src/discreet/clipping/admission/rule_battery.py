@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +31,8 @@ def check_rule(model: nn.Module, inputs: Tensor) -> None:
     `inputs`: at least four examples along axis 0 (numbers or token indices); `model(inputs)`: one tensor, examples
     along axis 0. Checked in single and in double precision: the sum of clipped gradients for no, one and all examples,
     contiguous or not, and for units of several rows; that chunks add up; that no example moves the sum by more than the
-    clip norm; that an example that is not finite does not change the others. Random numbers start from a fixed seed.
+    clip norm, also where the gradients of its places cancel; that an example that is not finite does not change the
+    others. Random numbers start from a fixed seed.
 
     `AssertionError` says which check failed and by how much, or which module has no rule.
     """
@@ -57,6 +59,7 @@ def _check(model: nn.Module, inputs: Tensor, tolerance: float) -> None:
             _agrees(f"{what}, clip norm at {share:g} of the largest gradient", model, x, y, clip, units, tolerance)
         _bounded(model, inputs, targets, clip, tolerance)
         _separate(model, inputs, targets, clip, tolerance)
+    _bounded_where_places_cancel(model, inputs, 1e-3 * largest, tolerance)
 
 
 def _batches(inputs: Tensor, targets: Tensor) -> Iterator[tuple[str, Tensor, Tensor, Units | None]]:
@@ -76,11 +79,19 @@ def _loss(output: Tensor, target: Tensor) -> Tensor:
     return (torch.sin(3 * output) * target.view(-1, *[1] * (output.dim() - 1))).sum()
 
 
-def _sums(engine: str, model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None) -> Tensor:
+def _sums(
+    engine: str,
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    clip: Clip,
+    units: Units | None,
+    loss: Callable[[Tensor, Tensor], Tensor] = _loss,
+) -> Tensor:
     if len(inputs) == 0 and engine == "reference":
         return torch.zeros(sum(parameter.numel() for parameter in private_parameters(model).values()))
     try:
-        sums = ENGINES[engine].clipped_sum(model, _loss, inputs, targets, clip, units)
+        sums = ENGINES[engine].clipped_sum(model, loss, inputs, targets, clip, units)
     except CANNOT_TAKE as error:
         of_rule = engine != "reference" and not isinstance(error, DiscreetError)
         how = "; a rule gives gradients of the shape (examples, *that of the parameter)" if of_rule else ""
@@ -109,6 +120,51 @@ def _bounded(model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, tole
         _claim(gap <= tolerance, f"chunks: the sum of parts is {gap:.1e} of the clip norm away from that of the whole")
         moved = float((whole - without).norm()) / clip.norm
         _claim(moved <= 1 + len(inputs) * tolerance, f"bound: example {row} moved the sum by {moved:.6f} clip norms")
+
+
+def _bounded_where_places_cancel(model: nn.Module, inputs: Tensor, norm: float, tolerance: float) -> None:
+    """The first example moves the sum by at most the clip norm where its places are alike, and their gradients cancel.
+
+    What `total` adds up of it is much longer than its gradient then, and so is the rounding, which `lengths` covers.
+    """
+    for one in (model, _Twice(model)):
+        scales = {name: torch.ones_like(own, dtype=torch.float64) for name, own in private_parameters(one).items()}
+        clips = Clip(norm, norm * 2.0**-30), Clip(norm, norm * 2.0**-30, scales=scales)
+        for (x, gradients), clip in itertools.product(_cancelling(one, inputs), clips):
+            with_it, without = (
+                _sums("bookkeeping", one, x[i:], gradients[i:], clip, None, lambda y, gradient: (y * gradient).sum())
+                for i in (0, 1)
+            )
+            moved = float((with_it - without).norm()) / clip.norm
+            _claim(
+                moved <= 1 + len(inputs) * tolerance,
+                f"places that cancel: an example moved the sum by {moved:.6f} clip norms; a rule that adds up terms "
+                "without forming gradients gives their `lengths` and `terms`",
+            )
+
+
+class _Twice(nn.Module):
+    """A model that is called twice, so that the gradients of two calls are added up."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        first, second = self.inner(x), self.inner(x)
+        found: Tensor = first - 0.3 * second
+        return found
+
+
+def _cancelling(model: nn.Module, inputs: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Inputs and gradients of outputs. Those of the first example are alike along an axis, and cancel along one."""
+    outputs = model(inputs).detach()
+    for axis, places in itertools.product(range(1, inputs.dim()), range(1, outputs.dim())):
+        x, gradients = inputs.clone(), torch.randn_like(outputs)
+        x[:1] = x[:1].narrow(axis, 0, 1)
+        first, rest = gradients[:1].mul_(1e5).tensor_split([1], places)
+        first.copy_(1e-3 * torch.randn_like(first) - rest.sum(places, keepdim=True))
+        yield x, gradients
 
 
 def _separate(model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, tolerance: float) -> None:

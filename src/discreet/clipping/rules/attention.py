@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from discreet.clipping.rules.base import Rule, refuse, rule
 from discreet.clipping.rules.linear import LinearRule
-from discreet.clipping.rules.numbers import wide
+from discreet.clipping.rules.numbers import norms_of, wide
 
 _SIGNATURE = inspect.signature(nn.MultiheadAttention.forward)
 _SEPARATE = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
@@ -64,6 +64,18 @@ class AttentionRule(Rule):
     def squares(self, name: str) -> Tensor:
         parts = [one.squares(kind) for one, kind in self._linear(name)]
         return torch.stack(parts).sum(0)
+
+    def lengths(self, name: str) -> Tensor:
+        parts = [one.lengths(kind) for one, kind in self._linear(name)]
+        return norms_of(torch.stack(parts), 0)
+
+    def terms(self, name: str) -> int | Tensor:
+        return max(one.terms(kind) for one, kind in self._linear(name))
+
+    def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
+        maps = self._linear(name)
+        parts = [one.scaled_lengths(kind, own) for (one, kind), own in zip(maps, scale.chunk(len(maps)), strict=True)]
+        return norms_of(torch.stack(parts), 0)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
         return torch.cat([one.total(kind, weights) for one, kind in self._linear(name)])

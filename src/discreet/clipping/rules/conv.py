@@ -18,9 +18,10 @@ from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from discreet.clipping.rules import base
 from discreet.clipping.rules.base import Formed, rule
-from discreet.clipping.rules.linear import MANY
-from discreet.clipping.rules.numbers import blank, scaled
+from discreet.clipping.rules.linear import MANY, outer_lengths, scaled_outer_lengths
+from discreet.clipping.rules.numbers import blank, norms_of, scaled
 from discreet.clipping.rules.products.gram import gram_and_rounding
+from discreet.clipping.rules.products.half import additions
 
 _WEIGHT_OF: dict[int, Callable[..., Tensor]] = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 
@@ -61,12 +62,24 @@ class Convolution(Formed):
     def squares(self, name: str) -> Tensor:
         if name in self.formed:
             return super().squares(name)
-        parts = []
-        for start, stop in self._small_blocks(0, self.examples):
-            points, columns = self._columns(start, stop)
-            squares = gram_and_rounding(columns.transpose(1, 2), points.transpose(1, 2))
-            parts.append(squares.view(-1, self._groups).sum(1))
-        return torch.cat(parts)
+        return self._of_groups(gram_and_rounding).sum(1)
+
+    def lengths(self, name: str) -> Tensor:
+        return super().lengths(name) if name in self.formed else norms_of(self._of_groups(outer_lengths), 1)
+
+    def terms(self, name: str) -> int | Tensor:
+        return super().terms(name) if name in self.formed else additions(self._values, self._places)
+
+    def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
+        if name in self.formed:
+            return super().scaled_lengths(name, scale)
+        scales = scale.view(self._groups, self._outer, self._inner)
+
+        def lengths(windows: Tensor, values: Tensor) -> Tensor:
+            own = [(windows[i :: self._groups], values[i :: self._groups], one) for i, one in enumerate(scales)]
+            return torch.stack([scaled_outer_lengths(*group) for group in own], 1)
+
+        return norms_of(self._of_groups(lengths), 1)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
         if name in self.formed:
@@ -111,6 +124,14 @@ class Convolution(Formed):
                 out=flat[(first - start) * self._groups : (last - start) * self._groups],
             )
         return rows
+
+    def _of_groups(self, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """`function` of windows and values (examples x groups, places, features): shape (examples, groups)."""
+        parts = []
+        for start, stop in self._small_blocks(0, self.examples):
+            points, columns = self._columns(start, stop)
+            parts.append(function(columns.transpose(1, 2), points.transpose(1, 2)).view(-1, self._groups))
+        return torch.cat(parts)
 
     def _small_blocks(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Blocks of examples whose windows stay in the cache."""

@@ -48,6 +48,18 @@ class LinearParts(Rule):
         one, kind = self.part(name)
         return one.squares(kind)
 
+    def lengths(self, name: str) -> Tensor:
+        one, kind = self.part(name)
+        return one.lengths(kind)
+
+    def terms(self, name: str) -> int | Tensor:
+        one, kind = self.part(name)
+        return one.terms(kind)
+
+    def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
+        one, kind = self.part(name)
+        return one.scaled_lengths(kind, scale.flatten(1) if kind == "weight" else scale)
+
     def total(self, name: str, weights: Tensor) -> Tensor:
         one, kind = self.part(name)
         return one.total(kind, weights)

@@ -157,8 +157,7 @@ class LinearRule(Rule):
         a, g = self._positions()
         if name == "bias" or (self._limit or a.shape[1]) == 1:
             return super().scaled_lengths(name, scale)
-        squares = outer.scaled_squares(wide(a).flatten(0, 1), wide(g).flatten(0, 1), scale)
-        return squares.sqrt().view(len(a), -1).sum(1)
+        return scaled_outer_lengths(a, g, scale)
 
     def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:
         a, g = self._positions()
@@ -275,3 +274,9 @@ def outer_lengths(a: Tensor, g: Tensor) -> Tensor:
     if wide_type(a.dtype) == torch.float32:
         lengths.masked_fill_((torch.maximum(ones, others) > LARGEST).any(1), math.inf)
     return lengths
+
+
+def scaled_outer_lengths(a: Tensor, g: Tensor, scale: Tensor) -> Tensor:
+    """`outer_lengths` of products that are divided by `scale`, (outputs, inputs)."""
+    squares = outer.scaled_squares(wide(a).flatten(0, 1), wide(g).flatten(0, 1), scale)
+    return squares.sqrt().view(len(a), -1).sum(1)
