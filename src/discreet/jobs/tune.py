@@ -18,6 +18,7 @@ from discreet.jobs.source import Work
 from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 from discreet.jobs.tables.table_source import TableSource
 from discreet.plan import PartsSearch, Plan, Search
+from discreet.plan.tuning.random_stopping import law
 from discreet.prediction import spec_of, spec_of_table
 from discreet.publication.publishing import publish
 from discreet.recipes import Recipe
@@ -56,7 +57,8 @@ class Wanted:
         if self.trials is None:
             raise InputError("give --trials, how many runs to make on average; or --kind parts, one for each candidate")
         score = self.score or default()
-        return Search.make(parse_grid(self.grid), self.trials, score=score, law_of_trials=self.law or "geometric")
+        grid = parse_grid(self.grid)
+        return Search.make(grid, law(self.law or "geometric", self.trials, "--trials"), score=score)
 
 
 @dataclass(frozen=True, slots=True)

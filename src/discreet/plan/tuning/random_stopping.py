@@ -34,15 +34,15 @@ _CLOSE_ENOUGH = 2e-3
 _ROUNDS = 24
 
 
-def law(name: str, mean: float) -> Trials:
-    """The law called `name` with `mean` trials."""
+def law(name: str, mean: float, given: str = "trials") -> Trials:
+    """The law called `name` with `mean` trials. `given`: what errors call the mean."""
     if name not in LAWS:
         raise InputError(f"unknown law of trials {name!r}; known: {', '.join(LAWS)}")
-    mean = checks.positive("trials", mean)
+    mean = checks.positive(given, mean)
     if name == "poisson":
         return PoissonTrials(mean)
     if not mean > 1:
-        raise InputError(f"trials is the mean number of trials, above 1; got {mean:g}. For one run use train")
+        raise InputError(f"{given} is the mean number of trials, above 1; got {mean:g}. For one run use train")
     return with_mean(1.0 if name == "geometric" else 0.0, mean)
 
 
