@@ -49,6 +49,7 @@ from discreet.training import guard as guard_module
 from discreet.training import step as step_module
 from discreet.training import training as training_module
 from discreet.training.charged import Charged
+from discreet.training.preflight import engine_comparison
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Check = Callable[[Path], None]
@@ -62,7 +63,8 @@ def clip_skipped(patch: pytest.MonkeyPatch) -> None:
         return {name: gradient.double().sum(0) for name, gradient in gradients.items()}
 
     patch.setattr(engines, "clipped", as_they_are)
-    patch.setattr(engines, "clipped_sum", plain_sum)
+    for module in (engines, engine_comparison):
+        patch.setattr(module, "clipped_sum", plain_sum)
 
 
 def not_cut_to_the_grid(patch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from fuzz_losses import LOSSES, WIDTH, Criterion
 from torch import Tensor, nn
 
 from discreet.clipping import Clip, Units, private_parameters
-from discreet.clipping.engines.engine import ClippedSums
+from discreet.clipping.engines.clipped_sums import ClippedSums
 
 SHAPES = ((4,), (8,), (17,), (3, 4), (6, 2), (2, 5, 5), (3, 4, 6), (1, 3, 3, 3))
 KINDS = ("normal", "uniform", "constant", "offset", "sparse", "alternating", "black", "levels", "one")

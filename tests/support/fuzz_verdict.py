@@ -15,7 +15,7 @@ from fuzz_losses import WIDTH
 from torch import Tensor
 
 from discreet.clipping import ENGINES
-from discreet.clipping.engines.engine import ClippedSums
+from discreet.clipping.engines.clipped_sums import ClippedSums
 from discreet.clipping.engines.long_rows import LongAlone
 from discreet.core.assumptions import MOST_BITS
 from discreet.core.errors import UnsupportedModel

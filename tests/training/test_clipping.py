@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,8 @@ from torch import Tensor, nn
 from ways import WAYS, scales
 
 from discreet import publish, verify
-from discreet.clipping import BIT, Clip
+from discreet.clipping import BIT, ENGINES, Clip
 from discreet.clipping.engines import bookkeeping
-from discreet.clipping.engines import engine as engines
 from discreet.clipping.geometry import Fixed
 from discreet.core.errors import InputError, UnsupportedModel
 from discreet.core.events import Gaussian
@@ -268,7 +268,7 @@ def test_the_rehearsal_tries_the_policy_of_the_plan(tmp_path: Path, monkeypatch:
         hit = {"groups": bool(clip.groups), "adaptive": clip.bit > 0, "box": clip.box}[way]
         return {name: tensor * 1.5 for name, tensor in sums.items()} if hit else sums
 
-    monkeypatch.setattr(engines, "clipped_sums", broken)
+    monkeypatch.setitem(ENGINES, "bookkeeping", replace(ENGINES["bookkeeping"], clipped_sum=broken))
     with pytest.raises(UnsupportedModel, match="of the clip norm away from 'reference'"):
         training_with(tmp_path, way, engine="bookkeeping")
     assert training_with(tmp_path, way).engine.name in ("ghost", "vmap")

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.capture.backward import visit
 from discreet.clipping.capture.capture import Call, record, tensors_in
-from discreet.clipping.clip import BIT, Clip
+from discreet.clipping.clip import Clip
+from discreet.clipping.engines.clipped_sums import sums_of_none
 from discreet.clipping.engines.small_gradients import SmallGradients
 from discreet.clipping.engines.tied_weights import joined
 from discreet.clipping.factor import SMALL, decide, divided, in_box, summed_bits
@@ -84,8 +85,7 @@ def sums_to_form(
     parameters = private_parameters(model)
     rows = inputs.shape[0]
     if rows == 0:
-        sums = {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in parameters.items()}
-        return sums | ({BIT: torch.zeros(1, dtype=torch.float64)} if clip.bit else {})
+        return sums_of_none(model, clip)
     count = rows if units is None else len(units)
     device = inputs.device.type
     shares: dict[str, list[Share]] = {}

@@ -9,9 +9,9 @@ backward pass, `ghost` takes two and less memory. Tests compare all of them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.admission.foreign import refuse_foreign
 from discreet.clipping.clip import Clip
 from discreet.clipping.engines.bookkeeping import clipped_sums
+from discreet.clipping.engines.clipped_sums import ClippedSums
 from discreet.clipping.engines.ghost import ghost_sums
 from discreet.clipping.factor import clipped, clipped_sum
 from discreet.clipping.losses import Criterion
@@ -31,25 +32,6 @@ from discreet.core import assumptions
 from discreet.core.errors import UnsupportedModel, first_line
 
 Gradients = dict[str, Tensor]
-
-
-class ClippedSums(Protocol):
-    """From a chunk (at least one row, rows along axis 0) to clipped sums by parameter name, in the type in which they
-    were formed and in memory of their own. If the clip has a bit, the sum of the bits is added under `BIT`.
-
-    Without `units` every row is an example. With `units`, the gradient of the mean of a unit's losses is clipped as a
-    whole. A row whose gradient is not finite makes its whole unit contribute zero.
-    """
-
-    def __call__(
-        self,
-        model: nn.Module,
-        criterion: Criterion,
-        inputs: Tensor,
-        targets: Tensor,
-        clip: Clip,
-        units: Units | None = None,
-    ) -> Mapping[str, Tensor]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +104,6 @@ def unit_gradients(
     return {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
 
 
-def reference_sum(gradients: Gradients, clip: Clip) -> Gradients:
-    """The sum that `reference` returns for units with these gradients, which lie along axis 0."""
-    return clipped_sum(gradients, clip)
-
-
 def exact(
     model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
 ) -> Gradients:
@@ -169,20 +146,6 @@ def vectorised(
     return clipped_sum(gradients, clip)
 
 
-def bookkeeping(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
-) -> Gradients:
-    """All examples of the chunk as one batch, in one backward pass; see `discreet.clipping.engines.bookkeeping`."""
-    return clipped_sums(model, criterion, inputs, targets, clip, units)
-
-
-def ghost(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
-) -> Gradients:
-    """Norms in one pass, the sum in another, in about the memory of an ordinary step; see `ghost.py`."""
-    return ghost_sums(model, criterion, inputs, targets, clip, units)
-
-
 def _add(rows: Iterator[Gradients]) -> Gradients:
     total = next(rows)
     for row in rows:
@@ -192,8 +155,8 @@ def _add(rows: Iterator[Gradients]) -> Gradients:
 
 
 ENGINES: dict[str, Engine] = {
-    "bookkeeping": Engine("bookkeeping", bookkeeping, assumptions.MOST_BITS, "batch"),
-    "ghost": Engine("ghost", ghost, assumptions.MOST_BITS, "batch"),
+    "bookkeeping": Engine("bookkeeping", clipped_sums, assumptions.MOST_BITS, "batch"),
+    "ghost": Engine("ghost", ghost_sums, assumptions.MOST_BITS, "batch"),
     "vmap": Engine("vmap", vectorised, assumptions.MOST_BITS, "chunk"),
     "reference": Engine("reference", reference, assumptions.MOST_BITS, "rows"),
     "exact": Engine("exact", exact, None, "rows"),

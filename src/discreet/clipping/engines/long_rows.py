@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.clip import Clip
-from discreet.clipping.engines.engine import ClippedSums
+from discreet.clipping.engines.clipped_sums import ClippedSums
 from discreet.clipping.losses import Criterion
 from discreet.clipping.units import Units
 

@@ -10,7 +10,7 @@ nothing of a run shows that it did. `function.Function` does the same for a func
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
@@ -20,6 +20,7 @@ from torch.compiler import set_stance
 
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.clip import BIT, Clip
+from discreet.clipping.engines.clipped_sums import ClippedSums, sums_of_none
 from discreet.clipping.losses import Criterion, after_each, holds_nothing, is_of_torch
 from discreet.clipping.replay import Generators
 from discreet.clipping.seeding import SeededAfterwards, unit_seeds
@@ -34,8 +35,6 @@ from discreet.randomness.host_generators import HostGenerators
 
 _REMEMBERED = 64
 """The most programs that are kept of a model in which numbers read by Python decide what runs."""
-
-Sums = Callable[[nn.Module, Criterion, Tensor, Tensor, Clip, "Units | None"], Mapping[str, Tensor]]
 
 NOT_OF_A_ROW = (PrivacyViolation, MemoryError, torch.OutOfMemoryError, KeyboardInterrupt, GeneratorExit)
 """What ends a run; after anything else that is raised the run goes on without the row."""
@@ -78,7 +77,7 @@ class Apart:
     rows that came before.
     """
 
-    def __init__(self, sums: Sums, twins: Twins) -> None:
+    def __init__(self, sums: ClippedSums, twins: Twins) -> None:
         self._sums, self._twins = sums, twins
 
     def __call__(
@@ -116,7 +115,7 @@ class Together:
     `again`: the number of chunks that were done again.
     """
 
-    def __init__(self, sums: Sums, apart: Sums, twins: Twins, proofs: Proofs | None) -> None:
+    def __init__(self, sums: ClippedSums, apart: ClippedSums, twins: Twins, proofs: Proofs | None) -> None:
         self._sums, self._apart, self._twins, self._proofs = sums, apart, twins, proofs
         self.again = 0
 
@@ -176,11 +175,13 @@ class Together:
         if host.rewind() or not covered or not self._twins.look(model):
             self._twins.drop()
             return None
-        return found if found is not None and found.keys() == names_of(model, clip) else None
+        if found is None or found.keys() != {*private_parameters(model), *([BIT] if clip.bit else [])}:
+            return None
+        return found
 
 
 def attempted(
-    sums: Sums, twin: Twin, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
+    sums: ClippedSums, twin: Twin, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
 ) -> Mapping[str, Tensor] | None:
     """The sums of an engine for rows, with a twin as the model; None on an error, since raising it would tell about
     a row. Whatever a row changed of gradient mode and default type is undone.
@@ -231,15 +232,3 @@ def one_by_one(chunk: tuple[Tensor, Tensor], units: Units | None) -> Iterator[tu
     parts = zip(torch.split(inputs, sizes), torch.split(targets, sizes), sizes, strict=True)
     for x, y, size in itertools.islice(parts, count):
         yield x.clone(), y.clone(), None if units is None else replace(units, sizes=(size,), padding=0)
-
-
-def names_of(model: nn.Module, clip: Clip) -> set[str]:
-    """The names that a clipped sum must have: the private parameters, and `BIT` if the clip has a bit."""
-    return {*private_parameters(model), *([BIT] if clip.bit else [])}
-
-
-def sums_of_none(model: nn.Module, clip: Clip) -> dict[str, Tensor]:
-    """The clipped sum of no units: float64 zeros for each parameter, and for the bit if the clip has one."""
-    parameters = private_parameters(model).items()
-    zeros = {name: torch.zeros(one.shape, dtype=torch.float64, device=one.device) for name, one in parameters}
-    return zeros | ({BIT: torch.zeros(1, dtype=torch.float64)} if clip.bit else {})

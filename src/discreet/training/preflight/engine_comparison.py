@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import BIT, Clip, Criterion, modes_kept, private_parameters, training_mode
-from discreet.clipping.engines.engine import reference_sum, unit_gradients
+from discreet.clipping.engines.engine import unit_gradients
 from discreet.clipping.engines.footprint import Footprint, footprint
+from discreet.clipping.factor import clipped_sum
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.recording.program import Template
 from discreet.core.errors import CANNOT_TAKE, UnsupportedModel, first_line
@@ -169,7 +170,7 @@ class Comparison:
 
     def _distance(self, name: str, clip: Clip, cuts: Sequence[tuple[int, ...]]) -> Distance:
         """`distance` for one clip. A sum takes gigabytes if the model is large, so each is compared at once."""
-        wanted = added(reference_sum(block, clip) for block in self._gradients())
+        wanted = added(clipped_sum(block, clip) for block in self._gradients())
         alone = self.reduced and self.options.engine(name).float_bits is not None
         terms, excess = self._singles(name, clip) if alone else (wanted, 0.0)
         reference = singles = 0.0

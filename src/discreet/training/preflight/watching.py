@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from discreet.clipping import Clip, Criterion, Engine, modes_kept, training_mode
-from discreet.clipping.engines.engine import ENGINES, ClippedSums
+from discreet.clipping.engines.clipped_sums import ClippedSums
+from discreet.clipping.engines.engine import ENGINES
 from discreet.clipping.engines.long_rows import LongAlone
 from discreet.clipping.separation import Apart, Function, Mixes, Proofs, Together, Twins
 from discreet.clipping.separation import proved as proved_of

@@ -18,14 +18,15 @@ from torch import Tensor, nn
 from discreet.clipping import Clip, Criterion, Engine, Units
 from discreet.clipping.engines.bookkeeping import sums_to_form
 from discreet.clipping.engines.chunk_shape import under_autocast
-from discreet.clipping.engines.engine import ClippedSums, Gradients
+from discreet.clipping.engines.clipped_sums import ClippedSums, sums_of_none
+from discreet.clipping.engines.engine import Gradients
 from discreet.clipping.engines.long_rows import LongAlone
 from discreet.clipping.seeding import seed_torch, unit_seeds
 from discreet.clipping.separation import Proofs, Together, Twins
 from discreet.clipping.separation.copies import Twin
 from discreet.clipping.separation.examine import FEWEST
 from discreet.clipping.separation.memory import Memory
-from discreet.clipping.separation.watched import NOT_OF_A_ROW, one_by_one, sums_of_none
+from discreet.clipping.separation.watched import NOT_OF_A_ROW, one_by_one
 from discreet.core.errors import PrivacyViolation, UnsupportedModel
 from discreet.distributed.gathered_layers import GatheredLayers
 from discreet.distributed.lockstep import Lockstep
