@@ -76,7 +76,7 @@ def _problems(model: nn.Module) -> list[tuple[str, str]]:
     for name, module in model.named_modules():
         fault = _fault(module)
         if fault is not None:
-            found.append((name, f"{_described(model, name)} {fault}"))
+            found.append((name, f"{module_in_words(model, name)} {fault}"))
     foreign = foreign_tensors(model)
     found += foreign.items()
     for name, parameter in private_parameters(model).items():
@@ -97,10 +97,10 @@ def _problems(model: nn.Module) -> list[tuple[str, str]]:
 
 def _experienced(model: nn.Module, findings: Findings) -> list[tuple[str, str]]:
     """The findings of an experiment, as problems."""
-    found = [(name, f"{_described(model, name)} {_MIXES}") for name in findings.mixing]
+    found = [(name, f"{module_in_words(model, name)} {_MIXES}") for name in findings.mixing]
     for name in findings.remembering:
         text = _POWER if _has_spectral_norm(model.get_submodule(name)) else _REMEMBERS
-        found.append((name, f"{_described(model, name)} {text}"))
+        found.append((name, f"{module_in_words(model, name)} {text}"))
     for name in findings.writing:
         owner = name.rpartition(".")[0]
         if owner not in findings.remembering:
@@ -116,8 +116,9 @@ def _has_spectral_norm(module: nn.Module) -> bool:
     return any(type(one).__name__.strip("_") == "SpectralNorm" for one in (module, *module._forward_pre_hooks.values()))
 
 
-def _described(model: nn.Module, name: str) -> str:
-    return f"module {name or 'model'!r} ({type(dict(model.named_modules())[name]).__name__})"
+def module_in_words(model: nn.Module, name: str) -> str:
+    """A module of a model in words: its name and class."""
+    return f"module {name or 'model'!r} ({type(model.get_submodule(name)).__name__})"
 
 
 def admit_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.admission.example_axes import SHARED, Place, is_whole, place_of, strayed
+from discreet.clipping.admission.example_axes import SHARED, Place, place_of, strayed, times
 from discreet.clipping.admission.mixing import moved_weights
 from discreet.clipping.capture.repeatable import repeatable
 from discreet.clipping.capture.tracing import plain, seeded, steady_slopes
@@ -84,8 +84,8 @@ def _mixing(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch)
     for number, factors in enumerate(_VARIANTS):
         row = number % size
         inputs, targets, heavy = (part.clone() for part in (*batch, weights))
-        inputs[row] = _times(others[0][row], factors[0])
-        targets[row] = _times(others[1][row], factors[1])
+        inputs[row] = times(others[0][row], factors[0])
+        targets[row] = times(others[1][row], factors[1])
         heavy[row] = factors[2]
         try:
             changed = _back(model, criterion, (inputs, targets), heavy, shorter)
@@ -110,10 +110,6 @@ def _strayed(usual: Tensor | None, shorter: Tensor | None, changed: Tensor | Non
         return False
     place = place_of(usual, shorter, size, size - 1)
     return place != SHARED and strayed(usual, changed, place, row, size)
-
-
-def _times(row: Tensor, factor: float) -> Tensor:
-    return row if is_whole(row) else row * factor
 
 
 def _back(model: nn.Module, criterion: Criterion, batch: Batch, weights: Tensor, shorter: _Back | None = None) -> _Back:

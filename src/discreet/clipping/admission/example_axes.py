@@ -73,6 +73,11 @@ def is_whole(part: Tensor) -> bool:
     return not (part.is_floating_point() or part.is_complex())
 
 
+def times(part: Tensor, factor: float) -> Tensor:
+    """A tensor times a factor; whole numbers, which may be tokens or labels, stay as they are."""
+    return part if is_whole(part) else part * factor
+
+
 def moved(before: Tensor, after: Tensor) -> bool:
     """Whether any number changed by more than rounding.
 

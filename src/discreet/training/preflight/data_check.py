@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion, evaluation_mode, private_parameters
+from discreet.clipping.admission.example_axes import is_whole
 from discreet.clipping.admission.table_entries import NoEntry, entries_checked
 from discreet.core.errors import CANNOT_TAKE, InputError, first_line, kind_of
 from discreet.data import PrivateData, as_private, check_rows
@@ -171,7 +172,7 @@ def _as_seen(data: PrivateData, inputs: Tensor, rows: np.ndarray, where: str) ->
         if isinstance(error, InputError | torch.OutOfMemoryError):
             raise
         raise InputError(f"{where}: the transform of the augmented data fails: {first_line(error)}") from error
-    if data.transform is not None and (seen.is_floating_point() or seen.is_complex()):
+    if data.transform is not None and not is_whole(seen):
         lost = ~seen.isfinite().flatten(1).all(1) if seen.dim() > 1 else ~seen.isfinite()
         if bool(lost.any()):
             raise InputError(

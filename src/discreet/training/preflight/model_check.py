@@ -25,7 +25,7 @@ from discreet.clipping import (
     training_mode,
     try_out,
 )
-from discreet.clipping.admission.admission import is_compiled
+from discreet.clipping.admission.admission import is_compiled, module_in_words
 from discreet.clipping.admission.example_axes import is_whole
 from discreet.clipping.separation import Remembered
 from discreet.core.errors import CANNOT_TAKE, OTHER_ROWS, InputError, UnsupportedModel, first_line, kind_of
@@ -188,7 +188,7 @@ def refuse_mixing_inside(model: nn.Module, inputs: Tensor) -> None:
     found = tried(model, inputs)
     for name in (*found.mixing, *found.inside):
         raise UnsupportedModel(
-            f"{_named(model, name)} mixes the examples of a batch, or moves them to other places in it"
+            f"{module_in_words(model, name)} mixes the examples of a batch, or moves them to other places in it"
         )
 
 
@@ -202,13 +202,9 @@ def refuse_mixing_backward(model: nn.Module, criterion: Criterion, inputs: Tenso
         raise UnsupportedModel("the loss of an example depends on other examples; make it depend on that one alone")
     if found is not None:
         raise UnsupportedModel(
-            f"gradients of examples influence each other on the way back, near {_named(model, found)}: a hook or a "
-            "function with its own backward pass uses what the whole batch has; make it treat every example by itself"
+            f"gradients of examples influence each other on the way back, near {module_in_words(model, found)}: a hook "
+            "or a function with its own backward pass uses what the whole batch has; make it treat every example by itself"
         )
-
-
-def _named(model: nn.Module, name: str) -> str:
-    return f"module {name or 'model'!r} ({type(model.get_submodule(name)).__name__})"
 
 
 def _is_lazy(module: nn.Module) -> bool:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Units, private_parameters
+from discreet.clipping.admission.example_axes import is_whole
 from discreet.core.errors import CANNOT_TAKE, InputError, first_line
 from discreet.data import PrivateData
 from discreet.training.augmented_views import transformed
@@ -101,9 +102,8 @@ def random_rows(
 
 def few_words(model: nn.Module, examples: Examples) -> str | None:
     """A remark if random rows have far fewer words than the model knows, because of a small table; else None."""
-    tables, numbers = _tables(model), examples.inputs
-    whole = not (numbers.is_floating_point() or numbers.is_complex())
-    if examples.of_model or not whole or not tables or min(tables) * _FEW > max(tables):
+    tables = _tables(model)
+    if examples.of_model or not is_whole(examples.inputs) or not tables or min(tables) * _FEW > max(tables):
         return None
     return (
         f"the checks try the model on whole numbers below {min(tables)} only, its smallest table of embeddings (the "

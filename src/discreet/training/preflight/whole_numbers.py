@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from discreet.clipping import modes_kept, training_mode
+from discreet.clipping.admission.example_axes import is_whole
 
 _PLACES = frozenset({"index", "indices", "offsets"})
 """Arguments of operators that are indices."""
@@ -47,7 +48,7 @@ class _Followed(TorchDispatchMode):
         self.taken |= any(self._is_followed(value) for value in given.values())
         if any(self._is_followed(value) for name, value in given.items() if name not in _PLACES):
             for tensor in _tensors(returned):
-                if tensor.is_floating_point() or tensor.is_complex():
+                if not is_whole(tensor):
                     self.computed = True
                 elif tensor.dtype != torch.bool:
                     self._followed.add(_memory(tensor))

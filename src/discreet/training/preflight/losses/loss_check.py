@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion, modes_kept, training_mode
-from discreet.clipping.admission.example_axes import is_whole, moved
+from discreet.clipping.admission.example_axes import moved, times
 from discreet.clipping.capture.repeatable import repeatable
 from discreet.clipping.digests import state_digests
 from discreet.core.errors import CANNOT_TAKE, UnsupportedModel
@@ -55,7 +55,7 @@ def check_loss(model: nn.Module, criterion: Criterion, examples: Examples) -> No
         for factor in _FACTORS:
             for row in rows[TRIED:]:
                 try:
-                    gradients(model, criterion, *(_times(part, factor) for part in row))
+                    gradients(model, criterion, *(times(part, factor) for part in row))
                 except CANNOT_TAKE:
                     break
         again = (gradients(model, criterion, *row) for row in rows[:TRIED])  # one at a time, as gradients may be large
@@ -85,10 +85,6 @@ def check_loss(model: nn.Module, criterion: Criterion, examples: Examples) -> No
 def _differ(first: list[Tensor], again: list[Tensor]) -> bool:
     pairs = zip(first, again, strict=False)
     return len(first) != len(again) or any(one.shape != other.shape or moved(one, other) for one, other in pairs)
-
-
-def _times(part: Tensor, factor: float) -> Tensor:
-    return part if is_whole(part) else part * factor
 
 
 def _digests(criterion: Criterion) -> dict[str, str]:
