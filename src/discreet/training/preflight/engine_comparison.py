@@ -187,7 +187,7 @@ class Comparison:
         longest = 0.0
         for i in range(UNITS):
             one = self.sums(name, self.examples.part(i, i + 1), clip)
-            longest = max(longest, length(one))
+            longest = max(longest, _length(one))
             _add(total, one)
         return total, max(0.0, longest / clip.sensitivity - 1)
 
@@ -254,7 +254,7 @@ def _add(total: dict[str, Tensor], part: dict[str, Tensor]) -> None:
             total[name] = tensor.to(torch.float64, copy=True)
 
 
-def length(sums: dict[str, Tensor]) -> float:
+def _length(sums: dict[str, Tensor]) -> float:
     """The L2 norm of all tensors together."""
     return math.sqrt(sum(float(part.double().square().sum()) for part in sums.values()))
 
@@ -268,7 +268,8 @@ def as_it_was(model: nn.Module) -> Iterator[None]:
             training_mode(model)
             yield
     finally:
-        changed = [name for name, buffer in model.named_buffers() if not _same(buffer, before.get(name))]
+        found = dict(model.named_buffers())
+        changed = [name for name, one in found.items() if name not in before or not torch.equal(one, before[name])]
         with torch.no_grad():
             for name in changed:
                 if name in before:
@@ -278,7 +279,3 @@ def as_it_was(model: nn.Module) -> Iterator[None]:
             f"buffer {changed[0]!r} changes when the model is called in training mode, so private data would enter "
             "it; remove what writes to it"
         )
-
-
-def _same(one: Tensor, other: Tensor | None) -> bool:
-    return other is not None and one.shape == other.shape and bool(torch.equal(one, other))

@@ -203,7 +203,8 @@ def refuse_mixing_backward(model: nn.Module, criterion: Criterion, inputs: Tenso
     if found is not None:
         raise UnsupportedModel(
             f"gradients of examples influence each other on the way back, near {module_in_words(model, found)}: a hook "
-            "or a function with its own backward pass uses what the whole batch has; make it treat every example by itself"
+            "or a function with its own backward pass uses what the whole batch has; make it treat every example by "
+            "itself"
         )
 
 

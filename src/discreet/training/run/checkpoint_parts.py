@@ -129,7 +129,7 @@ def head_of(tensors: Mapping[str, Tensor | Shard]) -> tuple[bytes, dict[str, int
 
 def _kept(value: Tensor) -> tuple[torch.dtype, int]:
     """The type of the numbers that are kept of a tensor, and how many they are."""
-    return (value.dtype.to_real(), 2 * value.numel()) if value.is_complex() else (value.dtype, value.numel())
+    return value.dtype.to_real(), value.numel() * (2 if value.is_complex() else 1)
 
 
 def bytes_of(value: Tensor | Shard) -> memoryview:

@@ -66,7 +66,7 @@ class NamedTensor:
     @property
     def kept_type(self) -> torch.dtype:
         """The type of the numbers that are kept: complex ones are two real ones."""
-        return self.dtype.to_real() if self.dtype.is_complex else self.dtype
+        return self.dtype.to_real()
 
     def of(self, numbers: Tensor) -> Tensor:
         """The tensor, of its kept `numbers` in a row. `InputError` if there are more or fewer than its shape needs."""
