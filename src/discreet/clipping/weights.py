@@ -24,7 +24,7 @@ def sizes(parameters: Mapping[str, nn.Parameter]) -> dict[str, int]:
 
 
 def for_chunk(
-    decision: Decision, parameters: Mapping[str, nn.Parameter], units: Units | None, *, cut_off: bool = True
+    decision: Decision, parameters: Mapping[str, nn.Parameter], units: Units | None, *, cut_off: bool
 ) -> Decision:
     """The decision for all of a chunk: padding has weight 0 and is marked unusable. With `cut_off` (where sums are
     formed in the type of the parameters), weights too small for that type become 0."""

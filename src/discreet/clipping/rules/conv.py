@@ -8,6 +8,7 @@ weighted sum.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -55,9 +56,9 @@ class Convolution(Formed):
         if self._way == "gram":
             self.formed = tuple(name for name in self.trained if name != "weight")
 
+    @abstractmethod
     def parts(self) -> tuple[Tensor, Tensor]:
         """(the padded tensor from which windows are cut, the values at the places)."""
-        raise NotImplementedError
 
     def squares(self, name: str) -> Tensor:
         if name in self.formed:

@@ -24,10 +24,6 @@ class LinearParts(Rule):
     def find(self) -> dict[str, Part]:
         """The linear map of every parameter, by name; called once."""
 
-    def part(self, name: str) -> Part:
-        """The linear map that parameter `name` belongs to."""
-        return self.parts[name]
-
     @property
     def parts(self) -> dict[str, Part]:
         """The linear map of every parameter, by name; found at first use."""
@@ -45,7 +41,7 @@ class LinearParts(Rule):
         return self.maps[0].examples
 
     def squares(self, name: str) -> Tensor:
-        one, kind = self.part(name)
+        one, kind = self.parts[name]
         return one.squares(kind)
 
     def lengths(self, name: str) -> Tensor:
@@ -61,11 +57,11 @@ class LinearParts(Rule):
         return one.scaled_lengths(kind, scale.flatten(1) if kind == "weight" else scale)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
-        one, kind = self.part(name)
+        one, kind = self.parts[name]
         return one.total(kind, weights)
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
-        one, kind = self.part(name)
+        one, kind = self.parts[name]
         return one.rows(kind, start, stop)
 
     def drop(self, unusable: Tensor) -> None:

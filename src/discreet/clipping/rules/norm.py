@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import torch
@@ -18,9 +19,9 @@ class Affine(Formed):
     """output = weight x normalised + bias: the weight's gradient is the sum over positions of gradient x normalised,
     the bias's that of the gradient."""
 
+    @abstractmethod
     def normalised(self, activation: Tensor) -> Tensor:
         """The normalised input, to which the scale is applied."""
-        raise NotImplementedError
 
     def positions(self) -> list[int]:
         """The axes of `gradient` that are neither the axis of the examples nor axes of the parameters."""
