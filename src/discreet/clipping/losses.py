@@ -121,7 +121,7 @@ def _by_itself(loss: Callable[[Any, Tensor], Tensor], part: Any, target: Tensor)
     return result
 
 
-def _of_torch_nn(criterion: Criterion, output: Tensor, targets: Tensor, *, each: bool) -> Tensor | None:
+def _of_torch_nn(criterion: Any, output: Tensor, targets: Tensor, *, each: bool) -> Tensor | None:
     """The losses of the examples, or their sum, for known losses of torch.nn; None for others."""
     kind = type(criterion)
     if kind is not ValuedCrossEntropy and not is_of_torch(criterion):  # a hook of a loss, or a `forward` put into it
@@ -132,9 +132,9 @@ def _of_torch_nn(criterion: Criterion, output: Tensor, targets: Tensor, *, each:
         return None
     if kind in _ELEMENTWISE:
         return _reduced(criterion, _ELEMENTWISE[kind](criterion, output, targets))
-    if kind is nn.BCEWithLogitsLoss and criterion.weight is None and criterion.pos_weight is None:  # type: ignore[attr-defined]
+    if kind is nn.BCEWithLogitsLoss and criterion.weight is None and criterion.pos_weight is None:
         return _reduced(criterion, F.binary_cross_entropy_with_logits(output, targets, reduction="none"))
-    if kind is nn.BCELoss and criterion.weight is None:  # type: ignore[attr-defined]
+    if kind is nn.BCELoss and criterion.weight is None:
         return _reduced(criterion, F.binary_cross_entropy(output, targets, reduction="none"))
     return None
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from discreet.clipping.separation.labels import MIXED, SHARED, Label, joined
+from discreet.clipping.separation.labels import MIXED, SHARED, Label, as_rows, joined
 from discreet.clipping.separation.recording.program import Op, Ref
 
 Rule = Callable[["Given"], "Label | list[Label]"]
 """From the arguments of an operator to the label of its outputs: one label for all, or a list with one for each."""
+
+_Rule = TypeVar("_Rule", bound=Rule)
 
 RULES: dict[str, Rule] = {}
 """Rules by the name of the operator, without its overload and without the final `_` of operators in place."""
@@ -26,10 +28,10 @@ def sizes(names: str, *operators: str) -> None:
     SIZES.update(dict.fromkeys(operators, frozenset(names.split())))
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
+def rule(*names: str) -> Callable[[_Rule], _Rule]:
     """Enter a rule for the operators of these names; used as a decorator."""
 
-    def enter(function: Rule) -> Rule:
+    def enter(function: _Rule) -> _Rule:
         RULES.update(dict.fromkeys(names, function))
         return function
 
@@ -97,6 +99,10 @@ class Given:
     def shape(self) -> tuple[int, ...]:
         """The shape of the first output."""
         return self.shapes[0]
+
+    def rows(self, one: Value) -> Label:
+        """The label of a tensor, as `as_rows` turns it."""
+        return as_rows(one.label, one.shape, self.batch)
 
     def without_numbers(self) -> None:
         """State that only the shape and type of the argument `self` matter, if there is one."""

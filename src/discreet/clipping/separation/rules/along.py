@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from discreet.clipping.separation.labels import MIXED, SHARED, Label, Rows, as_rows, sized
+from discreet.clipping.separation.labels import MIXED, SHARED, Label, Rows, sized
 from discreet.clipping.separation.registry import Given, entry_by_entry, rule
 
 
@@ -16,7 +16,7 @@ def reduced(given: Given) -> Label:
     first = given.first
     if len(given.tensors) > 1:
         return entry_by_entry(given)
-    label = as_rows(first.label, first.shape, given.batch)
+    label = given.rows(first)
     if not isinstance(label, Rows):
         return SHARED if label == SHARED else MIXED
     named = given["dim"]
@@ -33,7 +33,7 @@ def reduced(given: Given) -> Label:
 def line_by_line(given: Given) -> Label:
     """Entries may only meet along one axis; the other axes keep their places."""
     first = given.first
-    label = as_rows(first.label, first.shape, given.batch)
+    label = given.rows(first)
     if not isinstance(label, Rows):
         return SHARED if label == SHARED else MIXED
     dim = given["dim"] if given["dim"] is not None else -1
@@ -44,7 +44,7 @@ def line_by_line(given: Given) -> Label:
 def several_axes(given: Given) -> Label:
     """Entries may meet or change places along some axes, or along all axes if none is named."""
     first = given.first
-    label = as_rows(first.label, first.shape, given.batch)
+    label = given.rows(first)
     if not isinstance(label, Rows):
         return SHARED if label == SHARED else MIXED
     dims = _axes(given["dims"] if given["dims"] is not None else given["dim"], first.dims)
@@ -63,7 +63,7 @@ def _axes(named: object, dims: int) -> list[int]:
 def over_the_last(given: Given) -> Label:
     """Normalisation over the last axes, separately for each place on the others."""
     first = given.first
-    label = as_rows(first.label, first.shape, given.batch)
+    label = given.rows(first)
     if not given.all_shared(*given.tensors[1:]):
         return MIXED
     if not isinstance(label, Rows):
@@ -74,7 +74,7 @@ def over_the_last(given: Given) -> Label:
 def before_the_last(count: int, given: Given) -> Label:
     """The rule of operators that work on the last `count` axes only: the examples must be on an axis before these."""
     first, *others = given.tensors
-    label = as_rows(first.label, first.shape, given.batch)
+    label = given.rows(first)
     if not isinstance(label, Rows):
         clean = label == SHARED and given.all_shared(*others)
         return SHARED if clean and not any(sized(shape, given.batch) for shape in given.shapes) else MIXED
@@ -85,7 +85,7 @@ def before_the_last(count: int, given: Given) -> Label:
 @rule("renorm")
 def renorm(given: Given) -> Label:
     """Each slice along one axis is scaled by the norm of all its entries, so slices must be examples."""
-    label = as_rows(given.first.label, given.first.shape, given.batch)
+    label = given.rows(given.first)
     return label if label == SHARED or label == Rows(given["dim"] % given.first.dims) else MIXED
 
 

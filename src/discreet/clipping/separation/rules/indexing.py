@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discreet.clipping.separation.labels import BATCH, MIXED, NUMBERS, SHARED, UNIFORM, Label, Rows, as_rows, joined
+from discreet.clipping.separation.labels import BATCH, MIXED, NUMBERS, SHARED, UNIFORM, Label, Rows, joined
 from discreet.clipping.separation.registry import Given, Value, rule
 
 
@@ -10,7 +10,7 @@ from discreet.clipping.separation.registry import Given, Value, rule
 def index_select(given: Given) -> Label:
     """Entries of an axis at places that are the same for all examples; or rows of a table at the places of each."""
     first, index, dim = given["self"], given["index"], given["dim"] % max(1, given["self"].dims)
-    label, places = as_rows(first.label, first.shape, given.batch), index.label
+    label, places = given.rows(first), index.label
     if label == SHARED:
         if places == SHARED:
             return SHARED
@@ -38,7 +38,7 @@ def scatter(given: Given) -> Label:
 
 
 def _lined_up(parts: list[Value], dim: int, given: Given) -> Label:
-    labels = [as_rows(one.label, one.shape, given.batch) for one in parts]
+    labels = [given.rows(one) for one in parts]
     if all(label == SHARED for label in labels):
         return SHARED
     first = labels[0]
@@ -55,7 +55,7 @@ def index_add(given: Given) -> Label:
     """Writes to places of one axis that are the same for all examples."""
     first, dim = given["self"], given["dim"] % max(1, given["self"].dims)
     others = [one for one in (given["source"], given["value"]) if isinstance(one, Value) and one.dims]
-    labels = {as_rows(one.label, one.shape, given.batch) for one in (first, *others)}
+    labels = {given.rows(one) for one in (first, *others)}
     single = [one for one in (given["source"], given["value"]) if isinstance(one, Value) and not one.dims]
     if given["index"].label != SHARED or not given.all_shared(*single):
         return MIXED
@@ -75,7 +75,7 @@ def index(given: Given) -> Label:
 def index_put(given: Given) -> Label:
     """`self[places] = values`: the label of the values must fit that of the entries read at these places."""
     first, values = given["self"], given["values"]
-    label = as_rows(first.label, first.shape, given.batch)
+    label = given.rows(first)
     read = _indexed(Value(label, first.shape, first.ref), given["indices"], given)
     if label == SHARED:
         return SHARED if read == SHARED and values.label == SHARED else MIXED
@@ -86,7 +86,7 @@ def index_put(given: Given) -> Label:
 
 def _indexed(first: Value, places: tuple[Value | None, ...], given: Given) -> Label:
     named = [(axis, one) for axis, one in enumerate(places) if isinstance(one, Value)]
-    label = as_rows(first.label, first.shape, given.batch)
+    label = given.rows(first)
     if any(one.label == MIXED or (one.mask and one.dims != 1) for _, one in named) or (
         label not in (SHARED,) and not isinstance(label, Rows)
     ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discreet.clipping.separation.labels import MIXED, SHARED, UNIFORM, Every, Label, Rows, as_rows, joined, sized
+from discreet.clipping.separation.labels import MIXED, SHARED, UNIFORM, Every, Label, Rows, joined, sized
 from discreet.clipping.separation.propagate import Mixes
 from discreet.clipping.separation.registry import Given, rule
 from discreet.clipping.separation.rules.along import before_the_last
@@ -15,14 +15,14 @@ from discreet.clipping.separation.rules.along import before_the_last
 def along_the_first(given: Given) -> Label:
     """Operators on each element of the first axis, with weights that are the same for all."""
     first, *others = given.tensors
-    label = as_rows(first.label, first.shape, given.batch)
+    label = given.rows(first)
     if not given.all_shared(*others):
         return MIXED
     return label if label == SHARED or (isinstance(label, Rows) and label.axis == 0) else MIXED
 
 
 @rule("im2col", "col2im", "multinomial")
-def along_the_first_if_batched(given: Given) -> Label | list[Label]:
+def along_the_first_if_batched(given: Given) -> Label:
     """`along_the_first` for operators that also take an element without a batch: only with the axis of the batch."""
     batched = {"im2col": 4, "col2im": 3, "multinomial": 2}[given.func._schema.name.removeprefix("aten::")]
     return along_the_first(given) if given.first.dims == batched else MIXED
@@ -32,7 +32,7 @@ def along_the_first_if_batched(given: Given) -> Label | list[Label]:
 def grid_sampler(given: Given) -> Label:
     """An image and a grid for each element of the first axis."""
     first, *others = given.tensors
-    label = as_rows(first.label, first.shape, given.batch)
+    label = given.rows(first)
     alike = all(one.label == label for one in others)
     return label if isinstance(label, Rows) and label.axis == 0 and alike else MIXED
 
@@ -71,7 +71,7 @@ def fractional_pool(given: Given) -> Label:
 def frozen_batch_norm(given: Given) -> list[Label]:
     """Batch norm with stored statistics, which works entry by entry."""
     first, others = given.first, given.tensors[1:]
-    label = as_rows(first.label, first.shape, given.batch)
+    label = given.rows(first)
     fits = (label == SHARED or isinstance(label, Rows)) and given.all_shared(*others)
     return [label if fits else MIXED, *[MIXED] * (len(given.shapes) - 1)]
 
@@ -80,11 +80,11 @@ def frozen_batch_norm(given: Given) -> list[Label]:
 def batch_norm(given: Given) -> list[Label]:
     """Statistics over all axes but the second, so the examples must lie on the second, as in instance norm."""
     if given["training"] is False:
-        return frozen_batch_norm(given)  # type: ignore[return-value]
+        return frozen_batch_norm(given)
     if given["running_mean"] is not None or given["running_var"] is not None:
         raise Mixes("a norm writes what it has seen of the batch to its statistics")
     first, others = given.first, given.tensors[1:]
-    label = as_rows(first.label, first.shape, given.batch)
+    label = given.rows(first)
     channels = Rows(0, label.outer, label.inner) if isinstance(label, Rows) and label.axis == 1 else None
     if channels is None or any(one.label not in (SHARED, channels) for one in others):
         return [MIXED] * len(given.shapes)
@@ -96,14 +96,14 @@ def batch_norm(given: Given) -> list[Label]:
 def embedding(given: Given) -> Label:
     """Rows of a table that is the same for all examples."""
     indices = given["indices"]
-    return as_rows(indices.label, indices.shape, given.batch) if given["weight"].label == SHARED else MIXED
+    return given.rows(indices) if given["weight"].label == SHARED else MIXED
 
 
 @rule("_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(given: Given) -> list[Label]:
     """Sums of rows of a table, over bags with exactly the entries of an example."""
     indices, offsets, weights = given["indices"], given["offsets"], given["per_sample_weights"]
-    label = as_rows(indices.label, indices.shape, given.batch)
+    label = given.rows(indices)
     rest: list[Label] = [MIXED] * (len(given.shapes) - 1)
     if not isinstance(label, Rows) or label.axis != 0 or given["weight"].label != SHARED:
         return [MIXED, *rest]
@@ -117,7 +117,7 @@ def mkldnn_rnn_layer(given: Given) -> list[Label]:
     """A layer of an LSTM: input (time, example, feature), states (example, feature)."""
     one, state = given["input"], (given["hx_"], given["cx_"])
     weights = [given[f"weight{i}"] for i in range(4)]
-    label = as_rows(one.label, one.shape, given.batch)
+    label = given.rows(one)
     known = all(part.label in (UNIFORM, Rows(0), SHARED) and len(part.shape) == 2 for part in state)
     if label != Rows(1) or len(one.shape) != 3 or not known or not given.all_shared(*weights):
         return [MIXED] * len(given.shapes)
@@ -128,7 +128,7 @@ def mkldnn_rnn_layer(given: Given) -> list[Label]:
 def cudnn_rnn(given: Given) -> list[Label]:
     """All layers of a recurrent network, with the examples on the second axis, or with `batch_first` on the first."""
     one, states = given["input"], [part for part in (given["hx"], given["cx"]) if part is not None]
-    label, wanted = as_rows(one.label, one.shape, given.batch), Rows(0 if given["batch_first"] else 1)
+    label, wanted = given.rows(one), Rows(0 if given["batch_first"] else 1)
     shared = given.all_shared(*(given["weight"] or ()), given["weight_buf"])
     if (
         label != wanted

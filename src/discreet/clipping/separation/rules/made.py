@@ -11,7 +11,6 @@ from discreet.clipping.separation.labels import (
     Every,
     Label,
     Rows,
-    as_rows,
     sized,
 )
 from discreet.clipping.separation.registry import Given, entry_by_entry, rule, sizes
@@ -58,7 +57,7 @@ def filled(given: Given) -> Label:
     if not given.all_shared(*others):
         return MIXED
     if isinstance(first.label, Rows) or any(len(one.shape) for one in others):
-        return as_rows(first.label, first.shape, given.batch)
+        return given.rows(first)
     return UNIFORM if sized(given.shape, given.batch) else SHARED
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from discreet.clipping.separation.labels import MIXED, SHARED, UNIFORM, Label, Rows, as_rows, joined
+from discreet.clipping.separation.labels import MIXED, SHARED, UNIFORM, Label, Rows, joined
 from discreet.clipping.separation.registry import Given, Value, rule
 
 
-def _product(one: Value, other: Value, batch: int) -> Label:
+def _product(given: Given, one: Value, other: Value) -> Label:
     """The label of `one @ other`, both with the same number of axes: two, or three with the first in common."""
-    labels = [as_rows(value.label, value.shape, batch) for value in (one, other)]
-    if any(label != SHARED and not isinstance(label, Rows) for label in labels):
+    a, b = given.rows(one), given.rows(other)
+    if any(label != SHARED and not isinstance(label, Rows) for label in (a, b)):
         return MIXED
     last = one.dims - 1
-    a, b = labels
     if isinstance(a, Rows) and isinstance(b, Rows):
         return a if a == b and a.axis == 0 and last == 2 else MIXED
     if isinstance(a, Rows):
@@ -25,16 +24,14 @@ def _product(one: Value, other: Value, batch: int) -> Label:
 @rule("mm", "bmm")
 def product(given: Given) -> Label:
     """The product of two matrices, or of pairs of matrices."""
-    one, other = given["self"], given["mat2"]
-    return _product(one, other, given.batch)
+    return _product(given, given["self"], given["mat2"])
 
 
 @rule("addmm", "baddbmm", "_addmm_activation", "addbmm")
 def product_and_sum(given: Given) -> Label:
     """A product of matrices plus another tensor."""
     names = ("mat1", "mat2") if given["mat1"] is not None else ("batch1", "batch2")
-    one, other = (given[name] for name in names)
-    found = _product(one, other, given.batch)
+    found = _product(given, *(given[name] for name in names))
     if ("addbmm" in str(given.func) and "baddbmm" not in str(given.func)) or found == MIXED:
         return MIXED
     return joined([(found, given.shape), (given["self"].label, given["self"].shape)], given.shape, given.batch)
@@ -44,7 +41,7 @@ def product_and_sum(given: Given) -> Label:
 def matrix_and_vector(given: Given) -> Label:
     """The product of a matrix and a vector that is the same for all examples."""
     matrix = given["mat"] if given["mat"] is not None else given["self"]
-    label = as_rows(matrix.label, matrix.shape, given.batch)
+    label = given.rows(matrix)
     others = [one for one in given.tensors if one is not matrix]
     return label if label in (SHARED, Rows(0)) and given.all_shared(*others) else MIXED
 
@@ -53,7 +50,7 @@ def matrix_and_vector(given: Given) -> Label:
 def linear(given: Given) -> Label:
     """The last axis times a matrix that is the same for all examples."""
     first = given["input"]
-    label = as_rows(first.label, first.shape, given.batch)
+    label = given.rows(first)
     if not given.all_shared(given["weight"], given["bias"]):
         return MIXED
     return MIXED if isinstance(label, Rows) and label.axis == first.dims - 1 else label
@@ -71,13 +68,12 @@ def attention(given: Given) -> list[Label]:
     """Attention within each element of the first axis. On processors the second output is the logarithm of each
     query's sum, along the same first axis; what else there is are random states."""
     parts = [given[name] for name in ("query", "key", "value")]
-    labels = {as_rows(one.label, one.shape, given.batch) for one in parts}
+    labels = {given.rows(one) for one in parts}
     mask = given["attn_mask"] if given["attn_mask"] is not None else given["attn_bias"]
     label = next(iter(labels))
     fits = labels == {SHARED} or (len(labels) == 1 and isinstance(label, Rows) and label.axis == 0)
     if fits and isinstance(mask, Value) and mask.label not in (SHARED, UNIFORM):
-        aligned = isinstance(mask.label, Rows) and mask.dims == parts[0].dims and mask.label == label
-        fits = aligned
+        fits = isinstance(mask.label, Rows) and mask.dims == parts[0].dims and mask.label == label
     sums = label if given.func._schema.name.endswith("_for_cpu") else MIXED
     return [label if fits else MIXED, sums if fits else MIXED][: len(given.shapes)] + [MIXED] * (len(given.shapes) - 2)
 
@@ -86,7 +82,7 @@ def attention(given: Given) -> list[Label]:
 def distances(given: Given) -> Label:
     """Distances between rows of two matrices: a pair of them for each example, or examples as rows and a shared one."""
     one, other = given["x1"], given["x2"]
-    a, b = (as_rows(value.label, value.shape, given.batch) for value in (one, other))
+    a, b = given.rows(one), given.rows(other)
     if a == b and isinstance(a, Rows) and one.dims == other.dims and a.axis < one.dims - 2:
         return a
     if b == SHARED and isinstance(a, Rows) and one.dims == other.dims and a.axis == one.dims - 2:

@@ -185,19 +185,18 @@ def cat(given: Given) -> Label:
     if not parts:
         return SHARED
     dim = (given["dim"] or 0) % len(given.shape)
-    rows = {as_rows(one.label, one.shape, given.batch) for one in parts if isinstance(one.label, Rows)}
+    rows = {one.label for one in parts if isinstance(one.label, Rows)}
     if any(one.label not in (SHARED, UNIFORM) and not isinstance(one.label, Rows) for one in parts):
         return MIXED
     if not rows:
         return _of_one_kind([one.label for one in parts], given)
-    if len(rows) > 1 and any(not isinstance(label, Rows) or label.axis != dim for label in rows):
+    if len(rows) > 1 and any(label.axis != dim for label in rows):
         return MIXED
     first = next(iter(rows))
-    assert isinstance(first, Rows)
     if first.axis != dim:
         return first if all(one.label != SHARED for one in parts) else MIXED
     inner, whole = first.inner, given.batch * first.inner
-    if any(isinstance(label, Rows) and label.inner != inner for label in rows):
+    if any(label.inner != inner for label in rows):
         return MIXED
     if any(one.label == SHARED or one.shape[dim] % whole for one in parts):
         return MIXED
@@ -231,7 +230,7 @@ def pad(given: Given) -> Label:
     """Constants before and behind the entries of the last axes."""
     widths = given["pad"]
     padded = [given.first.dims - 1 - i // 2 for i in range(0, len(widths), 2) if widths[i] or widths[i + 1]]
-    label = as_rows(given.first.label, given.first.shape, given.batch)
+    label = given.rows(given.first)
     if isinstance(label, Rows):
         return MIXED if label.axis in padded else label
     return label if label == SHARED and not sized(given.shape, given.batch) else MIXED
