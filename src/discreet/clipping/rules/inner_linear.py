@@ -45,15 +45,15 @@ class LinearParts(Rule):
         return one.squares(kind)
 
     def lengths(self, name: str) -> Tensor:
-        one, kind = self.part(name)
+        one, kind = self.parts[name]
         return one.lengths(kind)
 
     def terms(self, name: str) -> int | Tensor:
-        one, kind = self.part(name)
+        one, kind = self.parts[name]
         return one.terms(kind)
 
     def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
-        one, kind = self.part(name)
+        one, kind = self.parts[name]
         return one.scaled_lengths(kind, scale.flatten(1) if kind == "weight" else scale)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
