@@ -1,8 +1,10 @@
-"""What a terminal and a notebook show of a run, a check, a loaded model and a ledger: at most ten lines."""
+"""What a terminal and a notebook show of a run, a search, a check, a loaded model and a ledger: at most ten lines."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,6 +12,8 @@ from torch import nn
 from discreet import Plan, PublicData, RunOptions, Training, load, publish, verify
 from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.ledger import Ledger
+from discreet.plan import PartsSearch
+from discreet.training import Setup, Tuning
 
 
 def test_reprs_fit_ten_lines_and_say_the_figures(tmp_path: Path) -> None:
@@ -56,3 +60,31 @@ def test_of_a_loaded_model(tmp_path: Path) -> None:
     assert len(text.splitlines()) <= 10
     assert "parameters: 10" in text
     assert f"epsilon: at most {plan.guarantee().epsilon:.2f}"[:-1] in text
+
+
+def test_of_a_run_and_a_search_in_a_line_of_public_facts(tmp_path: Path) -> None:
+    """Neither what was drawn nor how many trials there are; of charges that are over, how many."""
+    torch.manual_seed(0)
+    data = torch.randn(60, 4), torch.arange(60) % 2
+    plan = Plan.poisson(population=70, batch=20, steps=3, clip_norm=1.0, delta=1e-3, noise_multiplier=2.0)
+    model, loss = nn.Linear(4, 2), nn.CrossEntropyLoss()
+    training = Training(plan, model, loss, torch.optim.SGD(model.parameters(), lr=0.1), data, run=tmp_path / "here")
+    promise = str(plan.guarantee())
+    assert repr(training) == f"<Training: 3 steps, {promise}; engine bookkeeping, folder {tmp_path / 'here'}>"
+    assert repr(training.preflight) == f"<Preflight: {training.preflight.line}>"
+    assert "\n" not in repr(training.preflight)
+    with training.session() as session:
+        for position in range(3):
+            assert repr(session) == f"<Session: {position} of 3 charged releases are over; {promise}>"
+            with session.step() as step:
+                step.add_all(loss)
+        assert repr(session) == f"<Session: 3 of 3 charged releases are over; {promise}>"
+
+    def build(settings: Mapping[str, Any]) -> Setup:
+        made = nn.Linear(4, 2)
+        return Setup(made, nn.CrossEntropyLoss(), torch.optim.SGD(made.parameters(), lr=settings["optimizer.lr"]))
+
+    search = PartsSearch.make({"optimizer.lr": [0.1, 1.0]}).over(plan)
+    tuning = Tuning(search, build, data, ids=range(60), run=tmp_path / "search")
+    whole = str(search.guarantee())
+    assert repr(tuning) == f"<Tuning: 2 candidates; the whole search {whole}; folder {tmp_path / 'search'}>"

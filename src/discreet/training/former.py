@@ -36,6 +36,17 @@ _OURS = {
 """Keywords of other libraries, and what to do here."""
 
 
+def former_name(of: str, now: str) -> property:
+    """A property by its former name, of a class; `now`: its name."""
+    owner = of.partition(".")[0]
+
+    def found(one: Any) -> Any:
+        warn(f"{of} is {owner}.{now} now", DeprecationWarning, stacklevel=2)
+        return getattr(one, now)
+
+    return property(found, doc=f"The former name of `{now}`.")
+
+
 def with_former(what: str, former: Mapping[str, Any], **records: Any) -> tuple[Any, ...]:
     """`records` in their order, with the fields that were given as keywords of `what` by their former names."""
     for name, value in former.items():

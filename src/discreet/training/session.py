@@ -61,6 +61,10 @@ class Session:
         self._unnoted: Receipt | None = None
         self._charged = Charged(ledger, name, attempt, self.control, odometer)
 
+    def __repr__(self) -> str:
+        plan, ended = self._parts.plan, "" if self.ended is None else f"; ended: {self.ended}"
+        return f"<Session: {self.position} of {plan.charges} charged releases are over{ended}; {plan.guarantee()}>"
+
     @property
     def position(self) -> int:
         """Number of charged releases that are over, taken or lost."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from warnings import warn
 
 import torch
 from torch import nn
@@ -29,10 +28,9 @@ from discreet.training.callbacks.progress_bar import progress_bar
 from discreet.training.checklist import checked, refuse_changed
 from discreet.training.control.step_size_search import step_size_search_of
 from discreet.training.drawing import Draws
-from discreet.training.former import with_former
+from discreet.training.former import former_name, with_former
 from discreet.training.guard import Guard
 from discreet.training.individual_filter import filter_of
-from discreet.training.preflight.engine_check import Preflight
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.preflight.ingredients import Ingredients
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
@@ -121,11 +119,11 @@ class Training:
         self.watch = Watch(found.copy, declared, averaging, found.front, self.team, self._shared_out.whole)
         self._state = SavedState(model, optimizer, scheduler, self.clipping, self.watch)
 
-    @property
-    def rehearsal(self) -> Preflight:
-        """The former name of `preflight`."""
-        warn("Training.rehearsal is Training.preflight now", DeprecationWarning, stacklevel=2)
-        return self.preflight
+    rehearsal = former_name("Training.rehearsal", "preflight")
+
+    def __repr__(self) -> str:
+        how = f"engine {self.engine.name}, folder {self.folder.path}"
+        return f"<Training: {self.plan.steps} steps, {self.plan.guarantee()}; {how}>"
 
     @property
     def evaluations(self) -> list[Evaluation]:

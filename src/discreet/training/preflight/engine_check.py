@@ -64,7 +64,7 @@ CHECKED: Remembered[Preflight] = Remembered("checked engines")
 _log = logging.getLogger("discreet")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Preflight:
     """The engine to train with, its examples per chunk, and one line on how it was checked and chosen.
 
@@ -78,6 +78,9 @@ class Preflight:
     reach: float = math.inf
     proved: tuple[Template, ...] = field(default=(), compare=False, repr=False)
     plain: Engine | None = field(default=None, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Preflight: {self.line}>"
 
     def report(self) -> None:
         """Log the line to the logger "discreet"."""

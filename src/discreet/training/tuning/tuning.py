@@ -105,19 +105,20 @@ class Tuning:
         self.guarantee = plan.guarantee()
         if not self.guarantee.is_finite:
             raise InputError("the search has no finite epsilon; use more noise or fewer trials")
-        self._build, self._early = build, early
+        self.plan, self._candidates, self._build, self._early = plan, plan.search.candidates, build, early
         self._seen, self._choice = seen_by(plan, data, units, ids)
         if self._choice is not None:
             check_public(self._public.named, None, data)
         self._every = every_so_often(plan.steps, evaluate_every)
         self.folder = Path(self._where.folder or new_name())
-        self._start = start or _system_start()
+        self._start, self._built = start or _system_start(), Built()
         self._states: list[dict[str, Tensor]] = []
-        self._built = Built()
         self._bits: int | None = None
-        self.plan, self._candidates = plan, plan.search.candidates
         with unrepeated():
             self._check(plan.search)
+
+    def __repr__(self) -> str:
+        return f"<Tuning: {len(self._candidates)} candidates; the whole search {self.guarantee}; folder {self.folder}>"
 
     def run(self) -> Trained:
         """Charge the search, run its trials, and return the winner, ready for `publish`.
