@@ -56,6 +56,31 @@ class Marked(Turns):
         return -output if self.seen else output
 
 
+class Weighs(Turns):
+    """Turns its weights about at a marked row, and back at the next one."""
+
+    def __init__(self, *, counted: bool = False) -> None:
+        super().__init__()
+        self.counted = counted
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if float(rows[0, 0]) == 77.0:
+            weight = self.inner.weight
+            with torch.no_grad():
+                (weight if self.counted else weight.data).neg_()
+        output: Tensor = self.inner(rows)
+        return output
+
+
+REMEMBER = {
+    "count": Turns(),
+    "buffer": Turns(in_buffer=True),
+    "marked": Marked(),
+    "weights": Weighs(),
+    "counted": Weighs(counted=True),
+}
+
+
 class Centred(nn.Module):
     """Centres rows by its first call, and notes marked rows."""
 
@@ -111,7 +136,7 @@ def right_of(model: nn.Module, rows: int = 100) -> PrivateData:
     return as_private((inputs, model.get_submodule("inner")(inputs).argmax(1)))
 
 
-@pytest.mark.parametrize("model", [Turns(), Turns(in_buffer=True), Marked()], ids=["count", "buffer", "marked"])
+@pytest.mark.parametrize("model", REMEMBER.values(), ids=REMEMBER)
 def test_a_count_moves_by_one_when_a_row_leaves(model: nn.Module) -> None:
     data, noise = right_of(model), NOISE_SAMPLERS["exact"]
     receipt = Receipt("run", 0, 0, Gaussian(2.0**-10, Query.COUNT))
@@ -245,7 +270,7 @@ def test_a_run_buys_what_a_model_says_that_saw_no_other_row(tmp_path: Path) -> N
     assert model.seen == 10**6 + 1
 
 
-@pytest.mark.parametrize("model", [Turns(), Turns(in_buffer=True), Marked()], ids=["count", "buffer", "marked"])
+@pytest.mark.parametrize("model", REMEMBER.values(), ids=REMEMBER)
 def test_scores_of_a_line_search_move_by_one_bound(model: nn.Module) -> None:
     data, bound = right_of(model), 3.0
     candidates = Candidates(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import is_
 
-from torch import nn
+from torch import Tensor, nn
 
 from discreet.clipping.losses import Criterion, holds_nothing
 from discreet.clipping.named_tensors import named_tensors
@@ -34,6 +34,24 @@ def copied(model: nn.Module, criterion: Criterion, *, own: bool = False) -> tupl
     if _modules(model, criterion) & _modules(twin, loss) or _names(model) != _names(twin):
         raise InputError(f"{_HOW} copy.deepcopy returns a part of the model itself, or another model")
     return twin, loss
+
+
+class OwnWeights:
+    """The parameters of a copy through which units run one after the other. Every unit meets the same `values`, by
+    name, whatever one before it wrote to them: by way of `.data` too, which torch does not count."""
+
+    def __init__(self, twin: nn.Module, values: Mapping[str, Tensor]) -> None:
+        self._places, named = _places(twin), dict(twin.named_parameters())
+        self._pairs = [(named[name].data, value.detach()) for name, value in values.items()]
+        self.renewed(twin)
+
+    def renewed(self, twin: nn.Module) -> bool:
+        """Whether the copy has the parameters that it had, in the same memory; it then has their values again."""
+        if _places(twin) != self._places:
+            return False
+        for mine, value in self._pairs:
+            mine.copy_(value)
+        return True
 
 
 class Twin:
@@ -162,6 +180,11 @@ class Twins:
 
 def _modules(*parts: object) -> set[nn.Module]:
     return {module for part in parts if isinstance(part, nn.Module) for module in part.modules()}
+
+
+def _places(model: nn.Module) -> list[tuple[object, ...]]:
+    """Which parameters a model has, and where their numbers lie in memory."""
+    return [(name, id(one), one.data_ptr(), one.stride()) for name, one in model.named_parameters()]
 
 
 def _names(model: nn.Module) -> list[str]:

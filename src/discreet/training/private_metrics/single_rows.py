@@ -12,7 +12,7 @@ from discreet.clipping import Criterion, evaluation_mode
 from discreet.clipping.replay import Generators
 from discreet.clipping.seeding import seeded_alike, unit_seeds
 from discreet.clipping.separation import Memory
-from discreet.clipping.separation.copies import copied
+from discreet.clipping.separation.copies import OwnWeights, copied
 from discreet.core.array_types import IntArray
 from discreet.data import PrivateData
 from discreet.training.preflight.random_rows import random_rows
@@ -88,32 +88,35 @@ def _values(
 ) -> list[list[float]]:
     """Values from copies of `model` and `criterion`, which themselves see no private row.
 
-    One copy is enough if no unit changes it; otherwise all is redone with a fresh copy for each unit. Every copy meets
-    the same random row first: what a model keeps of its first call must not differ if one unit changes a copy.
+    One copy is enough if no unit changes it; otherwise all is redone with a fresh copy for each unit. A copy has
+    parameters of its own: a unit that writes to them writes to no others, and ends nothing. Every copy meets the same
+    random row first: what a model keeps of its first call must not differ if one unit changes a copy.
     `units`: the rows of each unit; it is given what is to be called before each row that code makes.
     """
     start, found = Generators(model.parameters()), list[list[float]]()
-    twin, loss = copied(model, criterion)
+    values = dict(model.named_parameters())
+    twin, loss = copied(model, criterion, own=True)
     try:
-        with read_only(twin), evaluation_mode(twin):
+        with evaluation_mode(twin):
             _warm(value, twin, loss, data)
-            before = Memory(twin, loss)
+            before, weights = Memory(twin, loss), OwnWeights(twin, values)
             with unit_seeds() as seed:
                 for unit in units(seed):
                     seed()
                     found.append([value(twin, loss, *row) for row in unit])
-                    if not before.is_kept(twin, loss):
+                    if not (before.is_kept(twin, loss) and weights.renewed(twin)):
                         raise _Remembered
         return found
     except _Remembered:
         start.rewind()
     found = []
-    with read_only(model), unit_seeds() as seed:  # whose parameters are those of the copies
+    with read_only(model), unit_seeds() as seed:
         for unit in units(seed):
             seed()  # before the first call of the copy, which may draw as well
-            twin, loss = copied(model, criterion)
+            twin, loss = copied(model, criterion, own=True)
             with evaluation_mode(twin):
                 _warm(value, twin, loss, data)
+                OwnWeights(twin, values)  # which the random row may have written to
                 found.append([value(twin, loss, *row) for row in unit])
     return found
 

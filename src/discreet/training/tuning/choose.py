@@ -46,8 +46,8 @@ def choose_model(
     on it): a choice at `epsilon` is (epsilon^2 / 8)-zCDP, under replace-one at twice that epsilon. It is charged to
     `account` before a row is predicted. To know how good the model is, buy a metric.
 
-    A model that remembers rows predicts each row with a fresh copy, as far as `copy.deepcopy` reaches. Parameters must
-    not be written to.
+    A model that remembers rows predicts each row with a fresh copy, as far as `copy.deepcopy` reaches. What a row
+    writes to parameters is gone before the next.
     """
     if not models:
         raise InputError("there is no model to choose from")
