@@ -19,8 +19,9 @@ from discreet.accounting import schedules
 from discreet.accounting.theories import gdp
 from discreet.core.release import Release
 from discreet.methods import SGLD, LangevinSteps, Several
-from discreet.plan import NoSampling, Plan, mean_noise, mean_noises
+from discreet.plan import Metric, NoSampling, Plan, mean_noise, mean_noises
 from discreet.training import step as step_module
+from discreet.training.preflight.plan_check import check_optimizer
 
 STEPS = LangevinSteps(first=0.02, decay=0.6)
 RATE, POPULATION = 0.5, 24
@@ -204,6 +205,29 @@ def test_a_plan_with_other_noise_is_refused_before_it_is_charged(name: str, seve
             optimizer=Several(optimizer) if several else optimizer,
             data=double_blobs(),
         )
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_another_population_than_the_plans_is_refused_before_it_is_charged(several: bool, tmp_path: Path) -> None:
+    """Without declared steps too. Where rows are held out, all units or those trained on are both the plan's."""
+    model, counted = wide(3), Metric(kind="accuracy", noise=5.0, rows="holdout")
+    held_out = langevin_plan(holdout=0.1, metrics=[counted])  # whose population is that of the rows to train on
+
+    def check(population: float, plan: Plan) -> None:
+        optimizer = SGLD(model.parameters(), population)
+        check_optimizer(Several(optimizer) if several else optimizer, plan)
+
+    for wrong in (2.4, 21.6, 240.0):
+        with pytest.raises(InputError, match=f"SGLD: population is {wrong:g} and the plan's is 24, so"):
+            check(wrong, langevin_plan())
+    with pytest.raises(InputError, match=r"is 30 and the plan's is 21\.6, so .*; give SGLD population=21\.6"):
+        check(30, held_out)
+    for plan, right in ((langevin_plan(), POPULATION), (held_out, POPULATION), (held_out, 21.6)):
+        check(right, plan)
+    optimizer = SGLD(model.parameters(), 240)
+    with pytest.raises(InputError, match="SGLD: population is 240"):
+        tiny_training(tmp_path, plan=langevin_plan(), model=model, optimizer=optimizer, data=double_blobs())
     assert not (tmp_path / "run").exists()
 
 

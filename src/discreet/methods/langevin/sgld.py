@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,9 @@ from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.methods.langevin.step_sizes import LangevinSteps
 from discreet.methods.noise_aware import NoiseAware
+
+_MATCHES = 0.01
+"""Relative tolerance of a population."""
 
 
 class SGLD(NoiseAware):
@@ -28,7 +32,8 @@ class SGLD(NoiseAware):
     them, a plan with other noise is an `InputError` before anything is charged. Without, the plan's noise decides.
 
     The sampled posterior is that of *clipped* gradients of the examples. `temperature` 1 is that posterior; lower ones
-    are sharper. `precision` may differ between groups of parameters. There is no learning rate to schedule.
+    are sharper. A plan with another `population` is refused as well. `precision` may differ between groups of
+    parameters. There is no learning rate to schedule.
     """
 
     def __init__(
@@ -49,6 +54,14 @@ class SGLD(NoiseAware):
         if not std > 0:
             raise InputError("SGLD needs noise: without any, the step size of Langevin dynamics is infinite")
         return 4 * self.temperature / (self.population * std) ** 2
+
+    def check_population(self, trained: float, held_out: float = 0.0) -> None:
+        """Refuse a plan that trains on another number of units. With a share `held_out`, that of all is taken, too."""
+        if not any(math.isclose(self.population, one, rel_tol=_MATCHES) for one in (trained, trained / (1 - held_out))):
+            raise InputError(
+                f"SGLD: population is {self.population:g} and the plan's is {trained:g}, so the posterior would be "
+                f"that of other data; give SGLD population={trained:g} (temperature sharpens or flattens a posterior)"
+            )
 
     def check(self, noises: Sequence[float]) -> None:
         """Refuse a plan whose noise is not that of `steps`."""

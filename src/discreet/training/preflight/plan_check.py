@@ -16,7 +16,7 @@ from discreet.core.errors import InputError
 from discreet.core.events import Event, steps_of
 from discreet.data import Parts, PrivateData
 from discreet.mechanism import GRID_BITS, LARGEST_MULTIPLE, grid_for, noise_multiplier
-from discreet.methods import check_noise
+from discreet.methods import SGLD, Several, check_noise
 from discreet.plan import AdaptivePlan, IndividualSampling, Plan, mean_noises
 from discreet.sampling import ROOM
 from discreet.training.preflight.data_check import try_every_row
@@ -79,7 +79,7 @@ def check_optimizer(
     optimizer: torch.optim.Optimizer, plan: Plan | AdaptivePlan, scheduler: LRScheduler | None = None
 ) -> None:
     """Refuse a scheduler that needs a loss or has fewer steps than the plan, and an optimizer that was made for other
-    noise than the plan's. (That of an adaptive plan it sees step by step.)"""
+    noise than the plan's, or another population. (The noise of an adaptive plan it sees step by step.)"""
     if isinstance(scheduler, ReduceLROnPlateau):
         raise InputError(
             "ReduceLROnPlateau asks for a loss at every step, and that of private rows is not paid for; take a "
@@ -92,6 +92,9 @@ def check_optimizer(
         )
     if plan.policy is None and plan.clipping.norm_at(0) is not None:
         check_noise(optimizer, mean_noises(plan))
+    for one in optimizer.optimizers if isinstance(optimizer, Several) else (optimizer,):
+        if isinstance(one, SGLD):
+            one.check_population(plan.population, 0.0 if plan.holdout is None else plan.holdout.share)
 
 
 def check_grid(release: Event, units: int) -> None:
