@@ -135,6 +135,26 @@ def test_a_transform_that_keeps_rows_apart_sees_all_at_once() -> None:
     assert function.again == 0
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_becomes_of_rows_is_settled_before_the_run_where_random_rows_are_not_taken(fails: bool) -> None:
+    """A row that comes first in a chunk later on, and fails or has another type then, decides nothing of the others."""
+    begun = False
+
+    def levels(rows: Tensor) -> Tensor:
+        if bool((rows < 1).any()) or (fails and begun and bool((rows > 500).any())):
+            raise ValueError("levels are from 1")
+        return rows.double() if begun and bool((rows > 500).any()) else 2 * rows
+
+    function = Function(levels, torch.rand(12, FEATURES))
+    odd, rows = torch.full((1, FEATURES), 1000.0), torch.full((4, FEATURES), 2.0)
+    assert torch.equal(function(torch.cat([rows, odd])), 2 * torch.cat([rows, odd]))  # the check of all rows
+    begun = True
+    found = function(torch.cat([odd, rows]))
+    assert torch.equal(found[1:], 2 * rows)
+    assert bool(found[0].isnan().all())
+    assert bool(function(odd).isnan().all())  # alone in its chunk
+
+
 def test_the_transform_of_a_run_is_looked_at(tmp_path: Path) -> None:
     data = Augmented((torch.rand(200, FEATURES), torch.arange(200) % 2), jittered)
     made = training(Two, "bookkeeping", tmp_path, data=data)

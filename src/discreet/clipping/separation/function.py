@@ -32,6 +32,7 @@ class Function:
         self._pristine = copy.deepcopy(function)
         self._proofs: Proofs | None = None
         self._like: Tensor | None = None
+        self._first: Tensor | None = None
         self.unproved, self.again = "", 0
         with contextlib.suppress(Exception), torch.random.fork_rng():
             self._like = copy.deepcopy(function)(rows[:1].clone())
@@ -76,8 +77,8 @@ class Function:
 
     def _one_by_one(self, inputs: Tensor, host: HostGenerators) -> list[Tensor]:
         """Each row by a copy of the function. A row on which it fails, or of which it makes something of another shape
-        or type than of a random row, becomes NaN (or zero). If it fails on random rows and on all of these, the error
-        is raised."""
+        or type than of a random row, becomes NaN (or zero). If it fails on random rows, the first of all rows on which
+        it does not takes the place of one, before the run; as long as there is none, the error is raised."""
         parts: dict[int, Tensor] = {}
         error: Exception | None = None
         with unit_seeds() as seed:
@@ -90,7 +91,10 @@ class Function:
                 except BaseException as raised:  # a transform may raise any error
                     error = raised if isinstance(raised, Exception) else RuntimeError("the function ended the process")
                 host.rewind()
-        like = self._like if self.takes_rows else next(iter(parts.values()), None)
+        if self._first is None and parts:  # never of a later call: one row of it would decide what becomes of the others
+            first = next(iter(parts.values()))
+            self._first = torch.empty_like(first) if isinstance(first, Tensor) else first
+        like = self._like if self.takes_rows else self._first
         if like is None:
             assert error is not None
             raise error
