@@ -34,9 +34,8 @@ class Work:
         overrides: Mapping[str, object],
         sites: int | None = None,
     ) -> Work:
-        """The work that the command line describes. Nothing of private data is read but names: of the columns of
-        a table, if it is there, and of sub-folders, where these are declared to be the classes. `sites`: at how many
-        sites the table lies, if at several."""
+        """The work that the command line describes. Nothing of private data is read but the names of sub-folders, where
+        these are declared to be the classes. `sites`: at how many sites the table lies, if at several."""
         if is_source(name):
             if data is not None:
                 raise InputError(f"{name} is the table itself; leave out --data")
@@ -44,8 +43,6 @@ class Work:
             check_sites(table.path, sites, options)
             table.check()
             recipe = recipe_for(table.path, options, settings, overrides)
-            if recipe.table is not None:
-                table.check_columns(recipe.table)
             if sites is not None and recipe.table is not None:
                 refuse_bought(recipe.table, "would be bought, which takes all rows in one place")
             if recipe.validation and options.test is None:
@@ -67,6 +64,11 @@ class Work:
             )
         check_name(name)
         return cls(load_recipe(name, settings, overrides), data)
+
+    def check_columns(self) -> None:
+        """Refuse a table that is there and has other columns than its schema. No row is read."""
+        if self.table is not None and self.recipe.table is not None:
+            self.table.check_columns(self.recipe.table)
 
     def target(self, name: str, out: Path | None) -> Path:
         """The folder to publish to. `InputError` if it exists, or lies in a folder that is read."""

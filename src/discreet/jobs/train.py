@@ -74,6 +74,7 @@ class Job:
     ) -> Job:
         """A job from the options of the command line."""
         work = Work.of(name, data, options, settings, overrides, sites)
+        work.check_columns()
         target = work.target(name, out)
         folder = target.with_name(target.name + ".run")
         return cls(work.recipe, work.data, target, folder, resume=False, table=work.table, about=about or About())

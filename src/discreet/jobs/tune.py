@@ -86,6 +86,7 @@ class SearchJob:
         """A job from the options of the command line; `paths`: of the data, and to publish to."""
         data, out = paths
         work = Work.of(name, data, options, settings, overrides)
+        work.check_columns()
         target, recipe = work.target(name, out), work.recipe
         if recipe.table is not None:  # a run buys before its steps, but a search is charged as a whole
             why = "would be bought, and a search cannot do that"

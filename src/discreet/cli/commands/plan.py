@@ -54,6 +54,7 @@ def plan(
         check_target(plot)
     overrides = overrides_of(epsilon, delta, population, holdout)
     work = Work.of(recipe, None, options, settings or [], overrides)
+    work.check_columns()
     facts = planned.facts_of(work.recipe, work.table, probe=probe)
     on_cards = None if processes is None else on_paper.facts_of(work.recipe, processes, cards)
     if plot is not None:
