@@ -139,7 +139,7 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "convolutions, one weight": (lambda: sharing(nn.Conv1d(64, 64, 1), nn.Conv1d(64, 64, 1), "weight"), (64, 2)),
     "attention, wide": (lambda: Computed(nn.MultiheadAttention(64, 2, batch_first=True), twice), (3, 64)),
     "recurrent and linear": (
-        lambda: sharing(nn.GRU(40, 40, batch_first=True), nn.Linear(40, 120), "weight_ih_l0"),
+        lambda: sharing(nn.LSTM(40, 40, batch_first=True), nn.Linear(40, 160), "weight_ih_l0"),
         (3, 40),
     ),
 }
