@@ -155,6 +155,20 @@ def test_what_becomes_of_rows_is_settled_before_the_run_where_random_rows_are_no
     assert bool(function(odd).isnan().all())  # alone in its chunk
 
 
+@pytest.mark.parametrize("least", [0.0, 1.0])
+def test_rows_may_be_on_another_device_than_when_they_were_checked(least: float) -> None:
+    """Lightning moves a model when a run begins. `least` 1: random rows are not taken."""
+
+    def doubled(rows: Tensor) -> Tensor:
+        if rows.device.type == "cpu" and float(rows.min()) < least:
+            raise ValueError
+        return 2 * rows
+
+    function, rows = Function(doubled, torch.rand(12, FEATURES)), torch.full((3, FEATURES), 2.0)
+    assert torch.equal(function(rows), 2 * rows)
+    assert function(rows.to("meta")).device.type == "meta"  # and not NaN of the first device
+
+
 def test_the_transform_of_a_run_is_looked_at(tmp_path: Path) -> None:
     data = Augmented((torch.rand(200, FEATURES), torch.arange(200) % 2), jittered)
     made = training(Two, "bookkeeping", tmp_path, data=data)

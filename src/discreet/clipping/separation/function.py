@@ -28,7 +28,7 @@ class Function:
     """
 
     def __init__(self, function: Callable[[Tensor], Tensor], rows: Tensor, *, together: bool = True) -> None:
-        self.function, self._rows = function, rows
+        self.function, self._rows, self._device = function, rows, rows.device
         self._pristine = copy.deepcopy(function)
         self._proofs: Proofs | None = None
         self._like: Tensor | None = None
@@ -91,13 +91,15 @@ class Function:
                 except BaseException as raised:  # a transform may raise any error
                     error = raised if isinstance(raised, Exception) else RuntimeError("the function ended the process")
                 host.rewind()
-        if self._first is None and parts:  # never of a later call: one row of it would decide what becomes of the others
+        if self._first is None and parts:  # never of a later call, of which one row would decide what becomes of others
             first = next(iter(parts.values()))
             self._first = torch.empty_like(first) if isinstance(first, Tensor) else first
         like = self._like if self.takes_rows else self._first
         if like is None:
             assert error is not None
             raise error
+        if like.device == self._device:  # where rows were; the model and its rows may be moved before the run
+            like = like.to(inputs.device)
         none = torch.full_like(like, torch.nan) if like.is_floating_point() else torch.zeros_like(like)
         return [parts[i] if i in parts and _alike(parts[i], like) else none for i in range(len(inputs))]
 
