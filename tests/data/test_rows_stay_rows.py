@@ -13,6 +13,7 @@ from discreet import InputError
 from discreet.data.tables import Encoder, Schema, private_table
 from discreet.data.tables.drafting.draft import draft
 from discreet.data.tables.files.reading import blocks
+from discreet.jobs.language.private_texts import read_rows
 from discreet.recipes import Recipe
 from discreet.recipes.table_recipe import table_recipe
 
@@ -62,6 +63,23 @@ def test_an_open_quote_swallows_no_rows_where_values_have_line_breaks(
         return
     with pytest.raises(InputError, match="a quote is not closed, or is closed within a value"):
         list(found)
+
+
+def test_blanks_after_a_closing_quote_are_read_of_language_models_too(tmp_path: Path) -> None:
+    """As of other tables; and a file with one quote out of place is refused whole, whatever else is in it."""
+    sound = ["text,kind", '"a, ""film""" ,good', '"two\nlines"\t,bad', 'plain , "odd"']
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join([*sound, '"last" ,bad']) + "\n")
+    assert [(row["text"], row["kind"]) for row in read_rows(path, ["text", "kind"])] == [
+        ('a, "film" ', "good"),
+        ("two\nlines\t", "bad"),
+        ("plain ", ' "odd"'),
+        ("last ", "bad"),
+    ]
+    for odd in ('"a" b,bad', '"a,bad'):
+        path.write_text("\n".join([*sound, odd, '"last",bad']) + "\n")
+        with pytest.raises(InputError, match=r"the row from line \d of t.csv is not CSV: .*if a quote is not closed"):
+            read_rows(path, ["text", "kind"])
 
 
 def test_a_public_number_of_rows_does_not_depend_on_them() -> None:

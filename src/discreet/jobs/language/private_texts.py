@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,9 @@ from typing import Any
 
 from discreet.core.disk import refuse_special
 from discreet.core.errors import InputError, first_line, plain
+from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.json_lines import SUFFIXES, json_rows
+from discreet.data.tables.files.text_rows import ends_within
 
 _KINDS = {**dict.fromkeys(SUFFIXES, "json"), ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 
@@ -79,8 +82,10 @@ def _of_json(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _of_csv(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    # A quote that one row leaves open would take in the rows that follow; blanks after a closing one do no harm.
+    strict = ends_within(path.read_bytes().removeprefix(codecs.BOM_UTF8), CsvFormat(newlines=True))
     with path.open(encoding="utf-8-sig", newline="") as file, _long_cells():
-        rows = csv.DictReader(file, strict=True)  # else a quote that one row leaves open takes in the rows that follow
+        rows = csv.DictReader(file, strict=strict)
         try:
             missing = [name for name in columns if name not in (rows.fieldnames or ())]
             if missing:
