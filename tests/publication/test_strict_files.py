@@ -42,6 +42,20 @@ def the_zero_device(folder: Path, name: str) -> None:
     (folder / name).symlink_to("/dev/zero")
 
 
+@pytest.mark.parametrize("name", [*files.HASHED, files.MODEL])
+def test_a_file_that_is_gone_is_named_as_one_of_a_published_folder(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    with pytest.raises(InputError) as caught:
+        verify(folder)
+    assert str(caught.value) == (
+        f"cannot read {folder / name}: No such file or directory; it was published with the model: put it back, or ask "
+        "for the folder again"
+    )
+    (folder / files.CERTIFICATE).unlink()
+    with pytest.raises(InputError, match=r"cannot read .*; name a folder that `discreet train` made"):
+        verify(folder)
+
+
 @pytest.mark.parametrize("change", [linked, piped, a_folder, the_zero_device])
 @pytest.mark.parametrize("name", ["certificate.json", "model.safetensors", "report.html"])
 def test_only_plain_files_are_opened(

@@ -72,6 +72,9 @@ def read(path: Path) -> bytes:
 def _cannot_read(path: Path, error: OSError) -> InputError:
     """The error of a file of a published folder; or that the folder is that of a run, which publishes elsewhere."""
     folder = path.parent
+    if path.name != CERTIFICATE and (folder / CERTIFICATE).is_file():
+        lacking = "it was published with the model: put it back, or " if isinstance(error, FileNotFoundError) else ""
+        return InputError(f"cannot read {path}: {error.strerror}; {lacking}ask for the folder again")
     if path.name != CERTIFICATE or not any((folder / name).is_file() for name in _OF_RUNS):
         return InputError(f"cannot read {path}: {error.strerror}; name a folder that `discreet train` made")
     out = folder.with_suffix("") if folder.suffix == ".run" else None
