@@ -5,6 +5,8 @@ import torch
 from torch import Tensor, nn
 
 from discreet.audit.one_run.marked_model import LOUDNESS, MarkedModel, marked
+from discreet.data import as_private
+from discreet.training.preflight.random_rows import few_words, random_rows
 
 SHAPE = (2, 3)
 
@@ -67,6 +69,42 @@ def test_whole_numbers_stay_what_they_are(kind: torch.dtype) -> None:
     assert torch.equal(model(marked(rows, numbers)).detach(), rows.flatten(1).double())
     model(marked(rows, numbers))[:, 0].sum().backward()
     assert model.places.weight.grad.flatten().nonzero().flatten().tolist() == [1, 5000, 9999]
+
+
+@pytest.mark.parametrize("way", ["a table", "rows_to_try", "numbers"])
+def test_rows_to_try_are_those_of_the_model_and_numbers_of_canaries(way: str) -> None:
+    """Of a model of texts the largest table is tried, not as many words as there are canaries; and nobody is asked for
+    a method of a class that is not his."""
+
+    class Words(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(5000, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.table(x).flatten(1)
+
+    class Own(Words):
+        def rows_to_try(self, example: Tensor, count: int, generator: torch.Generator) -> Tensor:
+            assert example.shape == (1, *SHAPE)
+            return torch.randint(4000, 4010, (count, *SHAPE), generator=generator)
+
+    kind = torch.float32 if way == "numbers" else torch.int64
+    model = MarkedModel(Own() if way == "rows_to_try" else Words(), torch.Size(SHAPE), kind, 40)
+    example = marked(torch.ones(1, *SHAPE, dtype=kind), torch.zeros(1, dtype=torch.int64))
+    made = model.rows_to_try(example, 400, torch.Generator().manual_seed(0))
+    if way == "numbers":
+        assert made is None
+        return
+    assert made is not None
+    assert (made.shape, made.dtype) == ((400, 7), torch.int64)
+    words, numbers = made[:, :-1], made[:, -1]
+    assert set(numbers.tolist()) == set(range(41))
+    assert 4900 < words.max() < 5000 if way == "a table" else (words.min() >= 4000 and words.max() < 4010)
+    data = as_private((made, torch.zeros(400, dtype=torch.int64)))
+    examples = random_rows(model, data, 2)
+    assert few_words(model, examples) is None
+    assert torch.isfinite(model(examples.inputs)).all()
 
 
 def test_numbers_of_ten_thousand_canaries_are_exact_in_single_precision() -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from discreet.training.preflight.random_rows import rows_of_model
+
 LOUDNESS = 1e4
 """The gradient of a place, in gradients of the first output: a clipped canary is all but this."""
 
@@ -42,6 +44,18 @@ class MarkedModel(nn.Module):
         rest = output.shape[1] - 1
         output = output + torch.cat([loud, loud.new_zeros(len(rows), rest)], 1) if rest else output + loud
         return torch.where(numbers[:, None] >= 0, output, output.detach())
+
+    def rows_to_try(self, example: Tensor, count: int, generator: torch.Generator) -> Tensor | None:
+        """Random rows to try the model on before a run, where rows are whole numbers: the model's own, and numbers of
+        canaries. `example`: a row with axis 0."""
+        if example.is_floating_point():
+            return None
+        words = [one.num_embeddings for one in self.model.modules() if isinstance(one, nn.Embedding | nn.EmbeddingBag)]
+        own = example[:, :-1].reshape(1, *self.shape).to(self.kind)
+        made = rows_of_model(self.model, own, count, generator)
+        if made is None:
+            made = torch.randint(min(words, default=2), (count, *self.shape), generator=generator)
+        return marked(made, torch.randint(self.places.num_embeddings, (count,), generator=generator))
 
 
 def marked(inputs: Tensor, numbers: Tensor) -> Tensor:
