@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -27,6 +28,7 @@ from discreet.certificate.equal_blocks import written_out
 from discreet.clipping import ENGINES
 from discreet.core.errors import UnsupportedModel
 from discreet.ledger import public_record, record_digest
+from discreet.ledger.chain import GENESIS
 from discreet.publication import publishing
 from discreet.publication.publishing import check_target
 from discreet.randomness import NOISE_SAMPLERS
@@ -243,6 +245,20 @@ def test_the_certificate_holds_no_figure_of_the_private_data(original: Path) -> 
     assert found == public
     assert set(facts["public_evaluations"][0]) == {"step", "loss", "accuracy"}
     assert not keys & {"at", "hash", "previous", "dataset", "clock"}  # times depend on the sizes of private batches
+
+
+def test_who_guesses_the_times_of_a_run_cannot_confirm_them_by_the_seal(tmp_path: Path) -> None:
+    """A certificate tells all of a ledger of one run but times. Those that are right give another seal."""
+    trained = certified_run(tmp_path)
+    publish(trained, tmp_path / "out")
+    stated = json.loads((tmp_path / "out" / "certificate.json").read_text())["ledger"]
+    sealed, guessed = GENESIS, GENESIS
+    for entry, shown in zip(trained.entries, written_out(stated["entries"]), strict=True):
+        body = json.dumps(shown["body"], sort_keys=True, separators=(",", ":"))
+        sealed = replace(entry, previous=sealed).seal()
+        guessed = replace(entry, previous=guessed, body=body).seal()
+    assert sealed == stated["head"]["seal"]
+    assert guessed != sealed
 
 
 @pytest.mark.parametrize(("engine", "noise"), [("exact", "exact"), ("reference", "fast"), ("vmap", "exact")])

@@ -19,7 +19,7 @@ from discreet import BudgetExhausted
 from discreet.clipping import ENGINES
 from discreet.core.errors import InputError, Interrupted
 from discreet.distributed.ranks import Ranks
-from discreet.ledger import Budget, Ledger
+from discreet.ledger import Budget, Ledger, public_record
 from discreet.publication import publish
 from discreet.randomness import NOISE_SAMPLERS, TestStream
 from discreet.training import RunOptions, Trained, Training
@@ -126,7 +126,7 @@ def test_the_mechanism_is_named_with_its_assumptions_and_in_the_ledger(tmp_path:
     names = {"engine": engine, "float_bits": bits, "noise": noise, "randomness": "test"}
     assert {name: getattr(trained.mechanism, name) for name in names} == names
     assert trained.mechanism.assumptions == (NOISE_SAMPLERS[noise].assumption, ENGINES[engine].assumption)
-    assert [entry.content for entry in trained.entries if entry.kind == "attempt"] == [names]
+    assert [entry["body"] for entry in public_record(trained.entries) if entry["kind"] == "attempt"] == [names]
 
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
@@ -13,6 +14,10 @@ from typing import Any
 from discreet.core.errors import LedgerError
 
 GENESIS = "0" * 64
+
+_SALT = "salt"
+"""A random number in the entry of each start. No certificate has it, so that the seal of a later entry, which one has,
+does not tell the times of the run to somebody who tries them out."""
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
 """The most by which the clock may be behind the last entry; hosts that share a ledger differ by less."""
@@ -83,6 +88,17 @@ def next_entry(
     return Entry(**{**fields, "hash": draft.seal()})
 
 
+def salted(body: Mapping[str, object]) -> dict[str, object]:
+    """The body of an entry, with a random number that stays in the ledger."""
+    return {**body, _SALT: secrets.token_hex(16)}
+
+
+def told(entry: Entry) -> Any:
+    """The content of an entry without what stays in the ledger."""
+    content = entry.content
+    return {name: one for name, one in content.items() if name != _SALT} if isinstance(content, dict) else content
+
+
 def check_seal(entry: Entry) -> None:
     """Raise `LedgerError` if the content of an entry does not match its hash."""
     try:
@@ -111,7 +127,8 @@ def check_chain(entries: Iterable[Entry]) -> tuple[int, str]:
 
 
 def public_record(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """A run's entries as a certificate may show them: without their times, which depend on private batch sizes."""
+    """A run's entries as a certificate may show them: without their times, which depend on private batch sizes, and
+    without what would let somebody find them out."""
     return [
         {
             "run": entry.run,
@@ -119,7 +136,7 @@ def public_record(entries: Iterable[Entry]) -> list[dict[str, Any]]:
             "attempt": entry.attempt,
             "position": entry.position,
             "steps": entry.steps,
-            "body": entry.content,
+            "body": told(entry),
         }
         for entry in entries
     ]

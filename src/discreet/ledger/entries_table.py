@@ -28,7 +28,7 @@ entries = Table(
 |-------------|---------------------------------------------------|---------------------------|
 | budget      | the filter; without a name, the basic one         | dataset                   |
 | run         | plan fingerprint, epsilon, delta, adjacency, unit, and its filter if it has one | dataset, run |
-| attempt     | engine, noise, randomness                         | run, attempt              |
+| attempt     | engine, noise, randomness, and a random salt      | run, attempt              |
 | reservation | the event of the block                            | run, attempt, position, steps |
 | release     | {}                                                | run, attempt, position    |
 | total       | what the entries before it charged to a data set  | dataset                   |

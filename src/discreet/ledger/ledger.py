@@ -32,7 +32,7 @@ from discreet.ledger.budget import (
     opening,
     over_steps,
 )
-from discreet.ledger.chain import Entry, Head, check_chain, check_seal, next_entry
+from discreet.ledger.chain import Entry, Head, check_chain, check_seal, next_entry, salted, told
 from discreet.ledger.entries_table import entries
 from discreet.ledger.limits import budgets_of, check_plan, filter_of, opened, refuse_superseded
 from discreet.ledger.meter import Meter, admit, share
@@ -175,12 +175,12 @@ class Ledger:
             check_plan(start, plan_fingerprint, how)
             body = dict(mechanism or {})
             earlier = store.find(connection, run=run, kind="attempt")
-            steps = [entry.content for entry in earlier if entry.content.get("engine") != QUERIES]
+            steps = [told(entry) for entry in earlier if entry.content.get("engine") != QUERIES]
             if steps and steps[0] != body:
                 first = ", ".join(f"{name} {value!r}" for name, value in steps[0].items())
                 raise InputError(f"the run was started with {first}; resume with the same, or start a new run")
             number = len(earlier)
-            self._append(connection, "attempt", body, run=run, attempt=number)
+            self._append(connection, "attempt", salted(body), run=run, attempt=number)
         return number
 
     def reserve(self, run: str, attempt: int, next_events: NextEvents) -> tuple[Receipt, ...]:
