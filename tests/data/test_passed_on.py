@@ -11,7 +11,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 from discreet.core.array_types import IntArray
 from discreet.data import PrivateData
-from discreet.data.private.private import gathers
+from discreet.data.private.gathering import gathers
 
 
 class PassedOn(Dataset[tuple[Tensor, Tensor]]):

@@ -25,6 +25,7 @@ from discreet.clipping.separation.copies import copied
 from discreet.clipping.separation.memory import same_values
 from discreet.core.errors import OTHER_ROWS
 from discreet.data import PrivateData
+from discreet.data.private.gathering import is_pair
 from discreet.features.precompute import in_blocks, rows_together
 from discreet.plan import AdaptivePlan, Plan
 from discreet.training.preflight.engine_options import EngineOptions
@@ -104,7 +105,7 @@ def front_end(options: EngineOptions, copy: PublicCopy, data: PrivateData, plan:
     model, dataset = copy.model, data.dataset
     if not options.features_once or plan.line_search is not None or data.transform is not None:
         return FrontEnd()
-    if type(dataset) is not TensorDataset or len(dataset.tensors) != 2:
+    if not is_pair(dataset):
         return FrontEnd()
     if type(model) is not nn.Sequential or "forward" in vars(model):
         return FrontEnd()

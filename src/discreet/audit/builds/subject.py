@@ -75,7 +75,7 @@ class Subject:
         memo: dict[int, Any] = {id(one): twin[name] for name, one in live.items()}
         optimizer, geometry = copy.deepcopy((stand_in(given.optimizer), given.geometry), memo)
         data, sites = as_private(given.data), training.team.sites
-        example = data.fetch(np.zeros(1, np.int64))
+        example = data.first()
         maker = Maker.like(example, model, given.plan.rows_per_unit, users=given.plan.unit is Unit.USER)
         maker = maker if data.transform is None else replace(maker, model=None)
         return cls(

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, Dataset, TensorDataset
 
 from discreet.core.array_types import IntArray
-from discreet.data.private.private import gathers
+from discreet.data.private.gathering import gathers, is_pair
 from discreet.data.private.sites import Gathered
 
 
@@ -58,7 +58,7 @@ class WatchedTensors(WatchedRows):
 
 def watched(dataset: Dataset[Any], numbers: IntArray | None = None) -> WatchedRows:
     """The data set, watched; `numbers` as in `WatchedRows`."""
-    several = type(dataset) is TensorDataset or gathers(dataset)
+    several = is_pair(dataset) or gathers(dataset)
     return (WatchedTensors if several else WatchedRows)(dataset, numbers)
 
 

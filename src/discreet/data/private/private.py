@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeGuard, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,24 +15,13 @@ from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.data.private import several_inputs
 from discreet.data.private.augmented import Augmented, Transform
+from discreet.data.private.gathering import gathers, is_pair, reading_of
 from discreet.data.private.groups import Groups, group
 from discreet.data.private.pairs import Frame, paired
-from discreet.data.private.sites import HeldSites, Sites, joined, kind_of
+from discreet.data.private.sites import HeldSites, Sites, joined
 from discreet.randomness.host_generators import HostGenerators
 
 _CHECKED_AT_ONCE = 4096
-
-
-class Gathering(Protocol):
-    """A data set that fetches many rows at once and can select rows."""
-
-    def gather(self, indices: IntArray) -> tuple[Tensor, Tensor]:
-        """Inputs and targets of these rows, stacked along axis 0."""
-        ...
-
-    def taken(self, chosen: IntArray) -> Dataset[Any]:
-        """A data set of these rows."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +51,12 @@ class PrivateData:
     @property
     def kind(self) -> str:
         """How rows are read from it, in words: as tensors, many at once, or one by one."""
-        return kind_of(self.dataset, gathers)
+        return reading_of(self.dataset)
 
     @property
     def runs_code(self) -> bool:
         """Whether code makes the rows (a data set or a transform), which may draw random numbers."""
-        held = type(self.dataset) is TensorDataset or gathers(self.dataset)
-        return self.transform is not None or not held
+        return self.transform is not None or not (is_pair(self.dataset) or gathers(self.dataset))
 
     def fetch(
         self, indices: IntArray, *, strict: bool = False, each: Callable[[], None] = lambda: None
@@ -78,7 +66,7 @@ class PrivateData:
         The global generators of NumPy and Python are reset before every row. `strict`: a row that draws from them is an
         `InputError`. `each` is called before each row of a data set that makes its rows.
         """
-        if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
+        if is_pair(self.dataset):
             places = torch.from_numpy(indices)
             inputs, targets = (tensor[places] for tensor in self.dataset.tensors)
         elif gathers(self.dataset):
@@ -96,6 +84,10 @@ class PrivateData:
             several = several_inputs.of_pair(inputs, targets)
             raise InputError(f"inputs and targets must be tensors (or numbers and arrays that become tensors){several}")
         return inputs.detach(), targets.detach()  # what a row was computed from is not trained
+
+    def first(self) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of the first row, as `fetch` returns them."""
+        return self.fetch(np.zeros(1, np.int64))
 
     def _one_by_one(self, indices: IntArray, each: Callable[[], None], *, strict: bool) -> list[Any]:
         host, rows = HostGenerators(), []
@@ -123,7 +115,7 @@ class PrivateData:
         if self.sites is not None:
             assert self.groups is None
             return replace(replace(self, sites=None).only(rows), sites=self.sites.only(rows))
-        if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
+        if is_pair(self.dataset):
             index = torch.from_numpy(rows)
             return replace(self, dataset=TensorDataset(*(one[index] for one in self.dataset.tensors)), groups=None)
         if gathers(self.dataset):
@@ -204,14 +196,16 @@ def as_private(data: object) -> PrivateData:
         return PrivateData(cast("Dataset[Any]", data))
     raise InputError(
         "data must be a pair of tensors or arrays (inputs, targets), or a map-style data set of such pairs, got "
-        f"{several_inputs.kind_of(data)}"
+        f"{several_inputs.in_place_of_pair(data)}"
     )
 
 
 def as_public(data: object) -> tuple[Tensor, Tensor] | None:
     """(inputs, targets) of data declared public as tensors; None without data. A data set is read once, all of it."""
-    if data is None or (found := paired(data)) is not None:
-        return None if data is None else found
+    if data is None:
+        return None
+    if (pair := paired(data)) is not None:
+        return pair
     rows = as_private(data)
     if rows.transform is not None:
         raise InputError("public data is augmented, and metrics are of rows as they are; give the data set itself")
@@ -230,16 +224,8 @@ def _at_sites(data: Sites) -> PrivateData:
             raise InputError(f"site {number} has no row; give at least one, or count the sites without it")
     if not found:
         raise InputError("this process holds no site; start at most as many processes as there are sites")
-    dataset = joined({number: one.dataset for number, one in found.items()}, gathers)
+    dataset = joined({number: one.dataset for number, one in found.items()})
     return PrivateData(dataset, sites=HeldSites.with_sizes(data.of, {n: one.rows for n, one in found.items()}))
-
-
-def gathers(dataset: object) -> TypeGuard[Gathering]:
-    """Whether a data set can fetch many rows in one call, because its class defines `gather` and `taken`.
-
-    A wrapper that only passes the attributes of another data set on does not, as its own `__getitem__` makes its rows.
-    """
-    return all(callable(getattr(type(dataset), name, None)) for name in ("gather", "taken"))
 
 
 def _refuse_mixed(rows: Sequence[Any], indices: IntArray) -> None:

@@ -19,7 +19,7 @@ from discreet.core.array_types import IntArray
 _COLUMNS = "; say which field is the target and what the model sees: discreet.Columns(data, target=NAME, inputs=NAMES)"
 
 
-def kind_of(data: object) -> str:
+def in_place_of_pair(data: object) -> str:
     """Says what was given in the place of a pair of arrays, and what to give."""
     kind = type(data).__name__
     if isinstance(data, tuple) and len(data) == 2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate, combinations, pairwise
 from typing import Any
@@ -15,6 +15,7 @@ from torch.utils.data import ConcatDataset, Dataset, TensorDataset
 from discreet.core import checks
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
+from discreet.data.private.gathering import gathers, is_pair, reading_of
 from discreet.data.private.groups import Groups, group, identifiers_of
 
 
@@ -107,8 +108,7 @@ class HeldSites:
 
 
 class Gathered(Dataset[Any]):
-    """The data sets of several sites, `sets`, one after the other; each fetches many rows at once
-    (`private.Gathering`)."""
+    """The data sets of several sites, `sets`, one after the other; each is `Gathering`."""
 
     def __init__(self, sets: list[Any]) -> None:
         self.sets, self._ends = sets, np.cumsum([len(one) for one in sets])
@@ -137,26 +137,18 @@ class Gathered(Dataset[Any]):
         return Gathered([self.sets[i].taken(chosen[first:last] - starts[i]) for i, (first, last) in parts])
 
 
-def kind_of(dataset: Dataset[Any], gathers: Callable[[object], bool]) -> str:
-    """How rows are read from a data set, in words: alike at all sites, as rows may draw random numbers when read."""
-    if type(dataset) is TensorDataset and len(dataset.tensors) == 2:
-        return "a pair of tensors"
-    return "many rows at once" if gathers(dataset) else "one row after the other"
-
-
-def joined(sets: Mapping[int, Dataset[Any]], gathers: Callable[[object], bool]) -> Dataset[Any]:
+def joined(sets: Mapping[int, Dataset[Any]]) -> Dataset[Any]:
     """The rows of several sites, one after the other. `InputError` unless all of them give their rows in the same way.
 
     Rows lie in memory in the same way whatever other sites there are: a model may round by that.
     """
-    every, kinds = [*sets.values()], {number: kind_of(one, gathers) for number, one in sets.items()}
+    every, kinds = [*sets.values()], {number: reading_of(one) for number, one in sets.items()}
     if len(set(kinds.values())) > 1:
         said = ", ".join(f"site {number} {kind}" for number, kind in kinds.items())
         raise InputError(f"the sites give their rows in different ways ({said}); give the rows of all in one form")
-    pairs = [one.tensors for one in every if type(one) is TensorDataset and len(one.tensors) == 2]
+    pairs = [one.tensors for one in every if is_pair(one)]
     if pairs:
-        tensors = zip(*pairs, strict=True)
-        return TensorDataset(*(together(list(parts)) for parts in tensors))
+        return TensorDataset(*(together(list(parts)) for parts in zip(*pairs, strict=True)))
     return Gathered(every) if gathers(every[0]) else ConcatDataset(every)
 
 

@@ -107,7 +107,7 @@ def _try_alone(model: nn.Module, criterion: Criterion, data: PrivateData, device
 def _rows_at_once(model: nn.Module, data: PrivateData, device: torch.device) -> int:
     """The number of rows that are tried at once, by the size of what the model returns for the first."""
     try:
-        seen = transformed(data, data.fetch(np.zeros(1, np.int64))[0].to(device))
+        seen = transformed(data, data.first()[0].to(device))
     except CANNOT_TAKE:
         return _AT_ONCE  # the error that names the rows comes later
     with entries_checked(model, np.zeros(1, np.int64)):
@@ -224,9 +224,7 @@ def _padded(error: Exception) -> str:
 
 def _refuse_other_kind(data: PrivateData, inputs: Tensor, targets: Tensor, where: str) -> None:
     """Refuse rows whose type or shape differs from the first row's: batched together, they would change it or fail."""
-    for what, one, other in zip(
-        ("inputs", "targets"), data.fetch(np.zeros(1, np.int64)), (inputs, targets), strict=True
-    ):
+    for what, one, other in zip(("inputs", "targets"), data.first(), (inputs, targets), strict=True):
         if (one.dtype, one.shape[1:]) != (other.dtype, other.shape[1:]):
             raise InputError(
                 f"{where}: {what} are {other.dtype} of shape {tuple(other.shape[1:])}, those of row 0 {one.dtype} of "

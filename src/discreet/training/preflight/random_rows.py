@@ -88,7 +88,7 @@ def random_rows(
             return torch.view_as_complex(torch.rand(*shape, 2, generator=generator)).to(example.dtype)
         return torch.randint(0, max(1, below), shape, generator=generator).to(example.dtype)
 
-    inputs, targets = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
+    inputs, targets = data.first()
     if not raw:
         with torch.random.fork_rng():
             inputs = transformed(data, inputs)

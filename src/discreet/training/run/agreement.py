@@ -165,7 +165,7 @@ def _agree_at_sites(team: Team, plan: Plan | AdaptivePlan, parts: Parts) -> None
     The other processes see how many units there are at the sites of each, and digests under a salt for this once.
     """
     data, held = parts.training, 0 if parts.held_out is None else len(parts.held_out)
-    inputs, targets = team.on_rows("the first row", lambda: data.fetch(np.zeros(1, np.int64)))
+    inputs, targets = team.on_rows("the first row", data.first)
     shapes = [[str(part.dtype), *part.shape[1:]] for part in (inputs, targets)]
     team.agree("form of rows", data.kind, *shapes, data.views, data.groups is None)
     told = team.ranks.all_facts("the units at the sites", [len(data), held])

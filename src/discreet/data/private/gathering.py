@@ -1,0 +1,42 @@
+"""How rows are read from a data set: of a pair of tensors, many at once, or one after the other."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeGuard
+
+from torch import Tensor
+from torch.utils.data import Dataset, TensorDataset
+
+from discreet.core.array_types import IntArray
+
+
+class Gathering(Protocol):
+    """A data set that fetches many rows at once and can select rows."""
+
+    def gather(self, indices: IntArray) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of these rows, stacked along axis 0."""
+        ...
+
+    def taken(self, chosen: IntArray) -> Dataset[Any]:
+        """A data set of these rows."""
+        ...
+
+
+def is_pair(dataset: object) -> TypeGuard[TensorDataset]:
+    """Whether a data set is inputs and targets in two tensors, and no subclass that may make rows of its own."""
+    return type(dataset) is TensorDataset and len(dataset.tensors) == 2
+
+
+def gathers(dataset: object) -> TypeGuard[Gathering]:
+    """Whether a data set can fetch many rows in one call, because its class defines `gather` and `taken`.
+
+    A wrapper that only passes the attributes of another data set on does not, as its own `__getitem__` makes its rows.
+    """
+    return all(callable(getattr(type(dataset), name, None)) for name in ("gather", "taken"))
+
+
+def reading_of(dataset: object) -> str:
+    """How rows are read from a data set, in words: alike at all sites, as rows may draw random numbers when read."""
+    if is_pair(dataset):
+        return "a pair of tensors"
+    return "many rows at once" if gathers(dataset) else "one row after the other"
