@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.cli.show.digits import rounded_down, rounded_up
+from discreet.core.rounding import rounded_down, rounded_up
 
 
 @given(st.floats(1e-12, 1e12), st.integers(3, 7))

@@ -30,8 +30,8 @@ from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
 from discreet.cli.options.user_ledger import ledger_of
 from discreet.cli.show import prices, public_rows
-from discreet.cli.show.digits import rounded_up
 from discreet.cli.show.messages import spoken
+from discreet.core.rounding import rounded_up
 
 if TYPE_CHECKING:
     from discreet.core.guarantee import Guarantee

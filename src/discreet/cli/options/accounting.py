@@ -14,13 +14,13 @@ import typer
 from discreet.accounting import schedules
 from discreet.accounting.method import Method
 from discreet.cli.options.json_output import echo_json
-from discreet.cli.show.digits import rounded_down, rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.disk import refuse_special
 from discreet.core.errors import InputError, plain
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee, Published, Statement
+from discreet.core.rounding import rounded_down, rounded_up
 from discreet.sampling import Draws
 
 _LARGEST_LIST, _MOST_PHASES = 1 << 20, 10_000

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discreet.cli.show.digits import rounded_up
 from discreet.cli.show.picture_files import save
+from discreet.core.rounding import rounded_up
 
 if TYPE_CHECKING:
     from discreet.jobs.audits.audit_model import ModelAudit

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from discreet.accounting.account import Method
 from discreet.accounting.answers.compare import Point
-from discreet.cli.show.digits import rounded_up
 from discreet.cli.show.picture_files import save
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
+from discreet.core.rounding import rounded_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

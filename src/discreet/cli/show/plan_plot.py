@@ -7,8 +7,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet.cli.show.digits import rounded_up
 from discreet.cli.show.picture_files import save
+from discreet.core.rounding import rounded_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from discreet.cli.show import prices, public_rows, wall_time
-from discreet.cli.show.digits import rounded_up
+from discreet.core.rounding import rounded_up
 from discreet.plan.plan_facts import large_delta
 
 if TYPE_CHECKING:

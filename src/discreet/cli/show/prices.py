@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from discreet.cli.show.digits import rounded_up
+from discreet.core.rounding import rounded_up
 
 if TYPE_CHECKING:
     from discreet.accounting.adaptive.filters import Filter

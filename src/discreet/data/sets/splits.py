@@ -23,9 +23,9 @@ class Split:
     `public`: rows declared public whose gradient joins every step.
     """
 
-    train: tuple[Tensor, Tensor]
-    test: tuple[Tensor, Tensor] | None
-    validation: tuple[Tensor, Tensor] | None = None
+    train: Part
+    test: Part | None
+    validation: Part | None = None
     units: np.ndarray | None = None
     ids: np.ndarray | None = None
     values: tuple[float, ...] | None = None
@@ -38,9 +38,7 @@ class Split:
         return tuple(self.train[0].shape[1:]) if self.seen is None else self.seen
 
 
-def cut(
-    test: tuple[Tensor, Tensor] | None, share: float
-) -> tuple[tuple[Tensor, Tensor] | None, tuple[Tensor, Tensor] | None]:
+def cut(test: Part | None, share: float) -> tuple[Part | None, Part | None]:
     """Public rows as (test, validation); the first `share` of the rows is for validation. `InputError` if a part is
     empty."""
     if not share or test is None:

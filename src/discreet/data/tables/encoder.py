@@ -218,7 +218,8 @@ class Encoder:
         if self.schema.wide is not None:
             says: BoolArray = (inputs != 0).any(axis=1, keepdims=True) | (not self.whole)  # a black image is one
             return says
-        known = [self._known(name) / size if size else np.inf for name, size in self._sizes()]
+        sizes = zip(self.schema.features, self.kinds, strict=True)
+        known = [self._known(name) / size if size else np.inf for name, size in sizes]
         found: BoolArray = (inputs >= 0) & (inputs < np.array(known))
         return found
 
@@ -239,9 +240,6 @@ class Encoder:
         column = self.schema.columns[name]
         assert isinstance(column, Category | Boolean)
         return codes(block.column(name), column, self._marks)
-
-    def _sizes(self) -> list[tuple[str, int]]:
-        return list(zip(self.schema.features, self.kinds, strict=True))
 
     def _column(
         self, name: str, block: pa.RecordBatch | pa.Table, kept: BoolArray, marks: Marks

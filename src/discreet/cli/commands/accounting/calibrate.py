@@ -16,11 +16,11 @@ from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.plan import PlanOptions, with_plan
 from discreet.cli.options.schedule_limits import Spending, picture
 from discreet.cli.options.schedule_limits import solve as solve_schedule
-from discreet.cli.show.digits import rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import Event
+from discreet.core.rounding import rounded_up
 from discreet.sampling import Options, PoissonSampling
 
 RhoOption = Annotated[

@@ -10,8 +10,8 @@ import typer
 from discreet.cli.options import accounting as options
 from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.plan import PlanOptions, with_plan
-from discreet.cli.show.digits import rounded_down, rounded_up
 from discreet.core.guarantee import Guarantee
+from discreet.core.rounding import rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from discreet.accounting.answers.compare import Counterpart, Row
@@ -35,14 +35,16 @@ def compare_methods(
         check_target(plot)
     rows, beside = compare(planned.event(), delta, adjacency), counterpart(planned.event(), delta, adjacency)
     if as_json:
-        head: dict[str, object] = {
+        facts = {
             "delta": delta,
             "adjacency": adjacency.value,
             "rate": planned.draws.rate,
             "steps": planned.steps,
+            "sampling": str(plan.sampling),
+            "methods": [_as_dict(row) for row in rows],
+            "poisson": _poisson(beside),
         }
-        head["sampling"] = str(plan.sampling)
-        echo_json({**head, "methods": [_as_dict(row) for row in rows], "poisson": _poisson(beside)})
+        echo_json(facts)
     else:
         for line in [*_table(rows), *_beside(beside)]:
             typer.echo(line)

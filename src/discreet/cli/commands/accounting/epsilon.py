@@ -10,11 +10,11 @@ from discreet.accounting.method import Method
 from discreet.cli.options import accounting as options
 from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.plan import PlanOptions, with_plan
-from discreet.cli.show.digits import rounded_down, rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import Event
+from discreet.core.rounding import rounded_down, rounded_up
 
 AtEpsilonOption = Annotated[
     float | None, typer.Option("--at-epsilon", help="Bound delta at this epsilon, instead of epsilon at --delta.")

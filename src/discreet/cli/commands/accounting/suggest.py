@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.options.json_output import echo_json
-from discreet.cli.show.digits import rounded_up
+from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
+from discreet.core.rounding import rounded_up
 
 if TYPE_CHECKING:
     from discreet.plan.suggest import LanguageSuggestion, Suggestion
@@ -31,7 +31,7 @@ def suggest(
         str | None, typer.Option("--task", help="Of a language model: causal-lm or classification.")
     ] = None,
     whole: Annotated[bool, typer.Option("--whole", help="With --task: train all weights, and no adapters.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Suggest batch, steps, delta and noise for a population and a budget, each with its reason."""
     from discreet.plan.suggest import LanguageSuggestion

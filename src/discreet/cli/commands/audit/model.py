@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.options.json_output import JsonOption, echo_json
-from discreet.cli.show.digits import rounded_up
 from discreet.core.adjacency import Unit
 from discreet.core.disk import real
 from discreet.core.errors import InputError
+from discreet.core.rounding import rounded_up
 
 if TYPE_CHECKING:
     from discreet.jobs.audits.audit_model import ModelAudit

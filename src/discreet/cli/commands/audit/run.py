@@ -18,8 +18,8 @@ from discreet.cli.options.run import (
 )
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
-from discreet.cli.show.digits import rounded_up
 from discreet.core.errors import InputError
+from discreet.core.rounding import rounded_up
 
 if TYPE_CHECKING:
     from discreet.audit.one_run.one_run_report import OneRunReport

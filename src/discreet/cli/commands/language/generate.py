@@ -51,4 +51,4 @@ def generate(
     lines = csv.writer(table)
     lines.writerow(["text", "epsilon", "delta"])
     lines.writerows([text, float(epsilon), writer.delta] for text in texts)
-    write_output(out, lambda file: file.write(table.getvalue().encode()), replace=False, advice="name another file")
+    write_output(out, table.getvalue().encode(), replace=False, advice="name another file")

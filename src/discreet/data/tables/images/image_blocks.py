@@ -71,7 +71,7 @@ def opened(block: pa.RecordBatch, path: Path, schema: Schema, start: int) -> pa.
                 shown = "" if folder or not isinstance(value, str) else f" {value[:80]!r}"
                 raise InputError(f"{where}:{shown} {error}") from None
             found.append(None)
-    size = column.shape[0] * column.shape[1] * column.shape[2]
+    size = math.prod(column.shape)
     return block.set_column(block.schema.get_field_index(name), name, pa.array(found, pa.binary(size)))
 
 
