@@ -62,20 +62,16 @@ def ask(table: Path, out: Path | None) -> str:
 
 def _question(name: str, kind: str, formats: tuple[str, ...], *, free: bool) -> tuple[str, str | None]:
     """The question in one sentence, and the answer that an empty line stands for."""
+    default = "buy" if free else None
     buy = "; nothing: buy it for a small part of the budget" if free else ""
     if kind == "number":
-        return f"{name}: between which two numbers can it be, by what anybody may know? (0 120{buy}; ignore)", _default(
-            free
-        )
+        asked = f"{name}: between which two numbers can it be, by what anybody may know? (0 120{buy}; ignore)"
+        return asked, default
     if kind == "date":
         first = f" First how it is written: {' or '.join(formats)}." if formats else ""
         return f"{name}: between which two days can it be?{first} (2015-01-01 2024-12-31; ignore)", None
     asked = f"{name}: which values can it have, by its form or code book? (A, B, C{buy}; text: it is free text; ignore)"
-    return asked, _default(free)
-
-
-def _default(free: bool) -> str | None:
-    return "buy" if free else None
+    return asked, default
 
 
 def _answer_of(column: object, check: Callable[..., str], *, free: bool) -> Callable[[str], str]:

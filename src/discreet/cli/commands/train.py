@@ -266,8 +266,8 @@ def _tell(job: Job, guarantee: Guarantee, trained: Trained, phases: Phases | Non
         return
     if trained.ended is not None:
         typer.echo(f"the run ended after {trained.charged_steps} steps: {trained.ended}", err=True)
-    for one in prices.last_of_each(trained.bought):
-        typer.echo(f"{one.metric.replace('_', ' ')} {one.value:.4g} +/- {one.deviation:.2g}, bought on private rows")
+    for line in prices.results(trained.bought):
+        typer.echo(line)
     table = job.recipe.table
     figures = _seen(metrics, {} if table is None else {name: table.columns[name].type for name in table.target})
     seen = f", public test {', '.join(figures)}" if figures else ""

@@ -105,8 +105,8 @@ def _tell(job: SearchJob, guarantee: Guarantee, trained: Trained, alone: float, 
         return
     found = _of_winner(trained)
     typer.echo("winner: " + ", ".join(f"{name}={_shown(value)}" for name, value in found["winner"].items()))
-    for one in prices.last_of_each(trained.bought):
-        typer.echo(f"{one.metric.replace('_', ' ')} {one.value:.4g} +/- {one.deviation:.2g}, bought on private rows")
+    for line in prices.results(trained.bought):
+        typer.echo(line)
     metrics = found["public_test"]
     accuracy = f", public test accuracy {metrics['accuracy']:.1%}" if "accuracy" in metrics else ""
     certified = f"certified epsilon {rounded_up(guarantee.epsilon)} at delta {guarantee.delta:g} for the whole search"

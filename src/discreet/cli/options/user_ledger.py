@@ -9,7 +9,7 @@ from discreet.core.disk import make_folder
 from discreet.core.errors import InputError
 
 
-def user_ledger(*, make: bool = False) -> Path:
+def user_ledger(*, make: bool) -> Path:
     """Its path: $XDG_DATA_HOME/discreet/ledger.sqlite, or in ~/.local/share. With `make`, its folder is created.
 
     `InputError` if the folder cannot be created.

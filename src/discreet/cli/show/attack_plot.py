@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discreet.cli.show.picture_files import save
+from discreet.cli.show.picture_files import blank, save
 from discreet.core.rounding import rounded_up
 
 if TYPE_CHECKING:
@@ -19,11 +19,7 @@ _MUTED, _LIMIT = "#55606d", "#990000"
 
 def draw(path: Path, audit: ModelAudit) -> None:
     """Write the picture, both axes logarithmic."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 6.0), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = blank(6.4, 6.0)
     axes = figure.subplots()
     least = 0.5 / max(len(one.others) for one in audit.attacks)
     least = min(least, 5e-4)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from discreet.accounting.account import Method
 from discreet.accounting.answers.compare import Point
-from discreet.cli.show.picture_files import save
+from discreet.cli.show.picture_files import blank, save
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.rounding import rounded_up
@@ -49,17 +49,13 @@ _ADJACENCY = {"add_remove": "add/remove", "zero_out": "zero-out", "replace_one":
 
 def draw(path: Path, curves: Mapping[Method, Sequence[Point]], delta: float, adjacency: Adjacency) -> None:
     """Write the picture, on a logarithmic axis. What is infinite, or so large that it hides the rest, is left out."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     lines = {method: _finite(points) for method, points in curves.items()}
     lines = {method: points for method, points in lines.items() if points}
     if not lines:
         raise InputError(f"--plot {path}: no method gives a finite epsilon, so there is nothing to draw")
     least = min(points[-1].epsilon for points in lines.values())
     lines = {method: points for method, points in lines.items() if points[-1].epsilon <= _TALLEST * least}
-    figure = Figure(figsize=(8.6, 5.2), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = blank(8.6, 5.2)
     axes = figure.add_subplot()
     axes.set_yscale("log")
     for method, points in lines.items():

@@ -17,7 +17,7 @@ class _Echo(logging.Handler):
 
 
 @contextmanager
-def spoken(*, verbose: bool = False) -> Iterator[None]:
+def spoken(*, verbose: bool) -> Iterator[None]:
     """A context in which messages of the logger "discreet" go to standard error, one line each, even those that are no
     warnings.
 

@@ -1,4 +1,4 @@
-"""Files of pictures that commands draw."""
+"""Pictures that commands draw, and their files."""
 
 from __future__ import annotations
 
@@ -18,6 +18,16 @@ def check_target(path: Path) -> None:
         raise InputError(f"--plot {path}: the name must end in .png or .svg")
     if not path.absolute().parent.is_dir():
         raise InputError(f"--plot {path}: the folder {path.parent} does not exist; make it first")
+
+
+def blank(width: float, height: float) -> Figure:
+    """An empty picture, in inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
 
 
 def save(figure: Figure, path: Path, dpi: int = 100) -> None:

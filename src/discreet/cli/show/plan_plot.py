@@ -7,7 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet.cli.show.picture_files import save
+from discreet.cli.show.picture_files import blank, save
 from discreet.core.rounding import rounded_up
 
 if TYPE_CHECKING:
@@ -18,12 +18,8 @@ _ACCENT, _MUTED = "#0b5394", "#55606d"
 
 def draw(path: Path, facts: Mapping[str, Any]) -> None:
     """Write the picture. An adaptive plan shows its start, because its policy's choices are not known yet."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     changing = len(facts.get("batches", ())) > 1
-    figure = Figure(figsize=(7.2, 9.2 if changing else 6.4), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = blank(7.2, 9.2 if changing else 6.4)
     above, *between, below = figure.subplots(3 if changing else 2, 1, sharex=True)
     _noise(above, facts)
     for axes in between:

@@ -149,6 +149,9 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} columns"
 
 
-def last_of_each(bought: Sequence[Bought]) -> Sequence[Bought]:
-    """The last purchase of every metric."""
-    return list({one.metric: one for one in bought}.values())
+def results(bought: Sequence[Bought]) -> Sequence[str]:
+    """What was bought of every metric last, a line each."""
+    return [
+        f"{one.metric.replace('_', ' ')} {one.value:.4g} +/- {one.deviation:.2g}, bought on private rows"
+        for one in {one.metric: one for one in bought}.values()
+    ]
