@@ -137,11 +137,9 @@ class TableSource:
                 "the debug ladder needs public rows of the table's kind: name a table that may be public with --test, "
                 "for example of made-up rows"
             )
-        train = self._read(self.path, recipe, encoder) if all_public else test
-        assert train is not None
-        parts = [None if one is None else (one.inputs, one.targets) for one in (train, test, joined)]
-        assert parts[0] is not None
-        return Split(parts[0], parts[1], public=parts[2])
+        train = self.itself(recipe, encoder) if all_public else test
+        public = None if joined is None else (joined.inputs, joined.targets)
+        return Split((train.inputs, train.targets), (test.inputs, test.targets), public=public)
 
     def itself(self, recipe: Recipe, encoder: Encoder) -> PublicTable:
         """The table itself, where it is declared public."""
