@@ -61,6 +61,17 @@ def test_digits_end_to_end(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\nREJECTED: the certificate supports its claim, but files beside it are not those that were cert" in out
 
 
+def test_the_working_folder_is_published_to_by_its_dot(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert run(["train", "digits", *FAST, "--out", "."]) == 0, capsys.readouterr().err
+    assert (here / "certificate.json").is_file()
+    assert (tmp_path / "here.run").is_dir()
+
+
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*write(), "--out", "deep/model", "--epsilon", "2", "--delta", "1e-3", "--json"]) == 0
     out, err = capsys.readouterr()

@@ -28,6 +28,7 @@ from discreet.jobs.audits.audit_build import subject_of_recipe
 from discreet.jobs.baseline import with_baseline
 from discreet.jobs.defaults_in_words import defaults_in_words
 from discreet.jobs.phases import Phases
+from discreet.jobs.run_folders import JOB, begun_folder, run_folder
 from discreet.jobs.said_again import SaidAgain, resumable
 from discreet.jobs.source import Work
 from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
@@ -40,8 +41,6 @@ from discreet.recipes.assemble import Run, assemble, carry_out, on_device, train
 from discreet.training import Trained, Training
 from discreet.training.run.opening import check_room
 from discreet.training.run.run_folder import RunFolder
-
-_FILE = "job.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Job:
         work = Work.of(name, data, options, settings, overrides, sites)
         work.check_columns()
         target = work.target(name, out)
-        folder = target.with_name(target.name + ".run")
+        folder = run_folder(target)
         return cls(work.recipe, work.data, target, folder, resume=False, table=work.table, about=about or About())
 
     def again(self) -> Job:
@@ -87,7 +86,7 @@ class Job:
 
     def _is_begun(self) -> bool:
         try:
-            kept = json.loads((self.folder / _FILE).read_text())
+            kept = json.loads((self.folder / JOB).read_text())
         except (OSError, ValueError):
             return False
         if kept != json.loads(json.dumps(self._facts())):
@@ -116,10 +115,9 @@ class Job:
     @classmethod
     def _found(cls, folder: Path, again: SaidAgain | None) -> Job:
         refuse_special(folder)
-        if not (folder / _FILE).is_file() and Path(f"{folder}.run").is_dir():
-            folder = Path(f"{folder}.run")
+        folder = begun_folder(folder, JOB)
         try:
-            job = cls._recalled(json.loads((folder / _FILE).read_text()), folder)
+            job = cls._recalled(json.loads((folder / JOB).read_text()), folder)
         except InputError:
             raise
         except (OSError, ValueError, KeyError, TypeError):
@@ -143,7 +141,7 @@ class Job:
         about = About.model_validate(facts.get("about", {}))
         seen = facts.get("measured")
         measured = None if seen is None else Measured.model_validate(seen)
-        checked = validate(Recipe, recipe, str(folder / _FILE))
+        checked = validate(Recipe, recipe, str(folder / JOB))
         return cls(checked, data, target, folder, True, table, about, published, measured)
 
     def audited(self) -> Job:
@@ -198,7 +196,7 @@ class Job:
         path, found = real_text(self.table.path), []
         for folder in sorted(real(self.folder).parent.glob("*.run")):
             try:
-                facts = json.loads((folder / _FILE).read_text())
+                facts = json.loads((folder / JOB).read_text())
                 if facts["table"]["path"] == path:
                     found.append(f"{Path(facts['target']).name} (epsilon {facts['recipe']['epsilon']:g})")
             except (OSError, ValueError, KeyError, TypeError):
@@ -257,7 +255,7 @@ class Job:
             return training.result(session)
 
     def _remember(self) -> None:
-        write_durably(self.folder / _FILE, (json.dumps(self._facts(), indent=2) + "\n").encode())
+        write_durably(self.folder / JOB, (json.dumps(self._facts(), indent=2) + "\n").encode())
 
     def _facts(self) -> dict[str, object]:
         """The way to resume the job; and, to know it after a restart, which call of torchrun it is of."""

@@ -14,6 +14,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.data.tables import refuse_bought
 from discreet.jobs.baseline import with_baseline
+from discreet.jobs.run_folders import run_folder
 from discreet.jobs.source import Work
 from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 from discreet.jobs.tables.table_source import TableSource
@@ -121,7 +122,7 @@ class SearchJob:
 
     @property
     def _folder(self) -> Path:
-        return self.target.with_name(self.target.name + ".run")
+        return run_folder(self.target)
 
     def tuning(self, ready: Ready, *, ledger: str | None, dataset_id: str) -> Tuning:
         """The checked search over prepared parts; nothing is charged yet."""

@@ -27,17 +27,16 @@ from discreet.core.disk import real
 from discreet.core.errors import InputError, VerificationFailed
 from discreet.data.tables import Encoder
 from discreet.jobs.audits.audited_rows import audited_rows, shared
+from discreet.jobs.run_folders import JOB, run_folder
 from discreet.jobs.tables.table_loss import loss_of
-from discreet.plan import AdaptivePlan, Plan
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import load
 from discreet.prediction.load import Predictor
 from discreet.publication import verify
+from discreet.publication.pages.certificate_facts import plan_of
 from discreet.publication.pages.report import attack_risk
 from discreet.recipes import Recipe, load_recipe
 from discreet.training import EngineOptions
-
-_JOB = "job.json"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +99,7 @@ def audit_model(
         scores |= {"LiRA": lira_scores(found, of_shadows, trained), "RMIA": rmia_scores(found, of_shadows)}
     attacks = tuple(Attack(name, one[:count], one[count:]) for name, one in scores.items())
     claim = facts["claim"]
-    most = _most(claim, facts["plan"])
+    most = _most(facts)
     return ModelAudit(
         attacks,
         tuple(measured(attacks, most)),
@@ -125,10 +124,9 @@ def _built_by_name(folder: Path) -> None:
         )
 
 
-def _most(claim: Mapping[str, Any], plan: Mapping[str, Any]) -> Callable[[float], float]:
+def _most(facts: Mapping[str, Any]) -> Callable[[float], float]:
     """The largest true-positive rate that a certificate's claim allows: by the plan's curve, or the claim alone."""
-    kind: type[Plan] | type[AdaptivePlan] = AdaptivePlan if "policy" in plan else Plan
-    return attack_risk(dict(claim), kind.model_validate(plan)).best.true_positive_rate
+    return attack_risk(dict(facts["claim"]), plan_of(facts)).best.true_positive_rate
 
 
 def _criterion(predictor: Predictor) -> Criterion:
@@ -165,7 +163,7 @@ def _trainer(folder: Path, name: str | None, predictor: Predictor) -> Trainer:
 
 
 def _kept_recipe(folder: Path) -> Recipe:
-    kept = real(folder).with_name(real(folder).name + ".run") / _JOB
+    kept = run_folder(real(folder)) / JOB
     try:
         facts = json.loads(kept.read_text())["recipe"]
     except (OSError, ValueError, KeyError, TypeError):

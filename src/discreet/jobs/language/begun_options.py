@@ -15,9 +15,10 @@ from discreet.certificate.described import About
 from discreet.core.disk import real_text, write_durably
 from discreet.core.errors import InputError
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
+from discreet.jobs.run_folders import begun_folder
 from discreet.jobs.tables.table_facts import TableFacts, WideFacts
 
-_FILE = "language.json"
+FILE = "language.json"
 _FOUND = "classes"
 """The classes that were found, beside `--classes`, as they may be those of a table."""
 
@@ -89,19 +90,13 @@ class Said:
 
 def is_begun(folder: Path) -> bool:
     """Whether `folder`, or the run folder beside it, is that of a run of a language model."""
-    return (run_folder(folder) / _FILE).is_file()
-
-
-def run_folder(folder: Path) -> Path:
-    """`folder`, or the run folder beside the published `folder`."""
-    beside = Path(f"{folder}.run")
-    return beside if not (folder / _FILE).is_file() and beside.is_dir() else folder
+    return (begun_folder(folder, FILE) / FILE).is_file()
 
 
 def keep(folder: Path, options: Options, classes: Sequence[str]) -> None:
     """Write them into the folder of a new run; durable on return."""
     facts = {**options, _FOUND: list(classes)}
-    write_durably(folder / _FILE, (json.dumps(facts, indent=2) + "\n").encode())
+    write_durably(folder / FILE, (json.dumps(facts, indent=2) + "\n").encode())
 
 
 def begun(folder: Path, given: Options) -> Said:
@@ -124,7 +119,7 @@ def begun(folder: Path, given: Options) -> Said:
     try:
         return Said.of(options)
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{folder / _FILE} is not what `discreet train` wrote; begin another run") from None
+        raise InputError(f"{folder / FILE} is not what `discreet train` wrote; begin another run") from None
 
 
 def check_classes(folder: Path, classes: Sequence[str]) -> None:
@@ -135,9 +130,9 @@ def check_classes(folder: Path, classes: Sequence[str]) -> None:
 
 def _read(folder: Path) -> dict[str, Any]:
     try:
-        found = strict_json((folder / _FILE).read_bytes(), _FILE)
+        found = strict_json((folder / FILE).read_bytes(), FILE)
     except OSError:
-        raise InputError(f"{folder} has no {_FILE}; it is no run of a language model") from None
+        raise InputError(f"{folder} has no {FILE}; it is no run of a language model") from None
     if not isinstance(found, dict):
-        raise InputError(f"{folder / _FILE} is not what `discreet train` wrote; begin another run")
+        raise InputError(f"{folder / FILE} is not what `discreet train` wrote; begin another run")
     return found

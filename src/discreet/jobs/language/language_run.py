@@ -23,6 +23,7 @@ from discreet.jobs.language.base_folder import checked_folder, load_for, most_to
 from discreet.jobs.language.begun_options import Said
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
 from discreet.jobs.language.private_texts import read_rows, tokens_of
+from discreet.jobs.run_folders import begun_folder, named, run_folder
 from discreet.jobs.said_again import resumable
 from discreet.jobs.tables.table_facts import TableFacts
 from discreet.jobs.tables.table_source import TableSource
@@ -82,7 +83,7 @@ class LanguageJob:
             raise InputError("say whose a row is: --unit COLUMN, or --unit row if everybody has one row")
         if None in (budget.epsilon, budget.delta, budget.population):
             raise InputError("declare --epsilon, --delta and --population")
-        target = said.out or Path(f"{said.path.stem}-private")
+        target = named(said.out or Path(f"{said.path.stem}-private"))
         check_target(target)
         return cls(said.path, replace(facts, task=task.name), table, budget, said.settings, target, said.about)
 
@@ -93,7 +94,7 @@ class LanguageJob:
         If it is published and only its key was left to be destroyed, that is done now, and nothing is left to run.
         """
         check_used(said.table)
-        folder = begun_options.run_folder(folder)
+        folder = begun_folder(folder, begun_options.FILE)
         old = begun_options.begun(folder, said.given(settings))
         assert old.path is not None
         assert old.out is not None
@@ -107,7 +108,7 @@ class LanguageJob:
     @property
     def folder(self) -> Path:
         """The folder of the run."""
-        return self.begun or self.target.with_name(self.target.name + ".run")
+        return self.begun or run_folder(self.target)
 
     @property
     def task(self) -> Task:

@@ -13,6 +13,7 @@ from discreet.core.yaml_files import read_yaml
 from discreet.data.tables.files.reading import blocks, is_table, is_text
 from discreet.data.tables.problems import Problems
 from discreet.data.tables.schema import load_schema
+from discreet.jobs.run_folders import named
 from discreet.jobs.tables.site_tables import check_sites, name_of, tables_read
 from discreet.jobs.tables.table_facts import TableFacts
 from discreet.recipes.shipped import recipe_names
@@ -61,7 +62,7 @@ def check_name(name: str) -> None:
 
 def target_of(name: str, out: Path | None) -> Path:
     """The folder to publish to."""
-    return out or Path(f"{name_of(real(Path(name)))}-private")
+    return named(out or Path(f"{name_of(real(Path(name)))}-private"))
 
 
 def changes_of(options: TableFacts, population: float | None) -> dict[str, Any]:
