@@ -88,20 +88,12 @@ def epsilon_chart(prefixes: Sequence[Prefix], final: str, charged: int | None = 
 
 def noise_chart(phases: Sequence[tuple[float, int]]) -> str:
     """The noise multiplier over the steps, from (multiplier, steps) in order."""
-    edges = [0, *accumulate(count for _, count in phases)]
     multipliers = [multiplier for multiplier, _ in phases]
-
-    def draw(axes: Axes) -> None:
-        axes.stairs(multipliers, edges, baseline=None, color=ACCENT, linewidth=2, clip_on=False)
-        axes.set_xlim(0, edges[-1])
-        axes.set_ylim(0, max(multipliers) * 1.2)
-        _last_value(axes, edges[-1], multipliers[-1], f"{multipliers[-1]:.4g}", below=multipliers[-1] < multipliers[0])
-        axes.set_xlabel("steps")
-
-    about = f"Starts at {multipliers[0]:.4g} and ends at {multipliers[-1]:.4g}."
+    first, last = f"{multipliers[0]:.4g}", f"{multipliers[-1]:.4g}"
+    about = f"Starts at {first} and ends at {last}."
     if len(set(multipliers)) == 1:
-        about = f"The same in every step: {multipliers[0]:.4g}."
-    return svg("noise", "Noise multiplier over the steps", about, draw)
+        about = f"The same in every step: {first}."
+    return svg("noise", "Noise multiplier over the steps", about, _stairs(phases, last))
 
 
 def spent_chart(points: Sequence[tuple[int, float]]) -> str:
@@ -134,19 +126,9 @@ def spent_chart(points: Sequence[tuple[int, float]]) -> str:
 
 def batch_chart(phases: Sequence[tuple[float, int]]) -> str:
     """The expected batch over the steps, from (batch, steps) in order."""
-    edges = [0, *accumulate(count for _, count in phases)]
-    batches = [batch for batch, _ in phases]
-
-    def draw(axes: Axes) -> None:
-        axes.stairs(batches, edges, baseline=None, color=ACCENT, linewidth=2, clip_on=False)
-        axes.set_xlim(0, edges[-1])
-        axes.set_ylim(0, max(batches) * 1.2)
-        _last_value(axes, edges[-1], batches[-1], f"{batches[-1]:.6g}", below=batches[-1] < batches[0])
-        axes.set_xlabel("steps")
-
-    return svg(
-        "batch", "Expected batch over the steps", f"Starts at {batches[0]:.6g}, ends at {batches[-1]:.6g}.", draw
-    )
+    first, last = f"{phases[0][0]:.6g}", f"{phases[-1][0]:.6g}"
+    about = f"Starts at {first}, ends at {last}."
+    return svg("batch", "Expected batch over the steps", about, _stairs(phases, last))
 
 
 def accuracy_chart(steps: Sequence[int], accuracies: Sequence[float]) -> str:
@@ -202,6 +184,20 @@ def tradeoff_chart(shares: Sequence[float], best: Sequence[float], budget: Seque
         axes.set_xlabel("false positives")
 
     return svg("tradeoff", "Best true positives of a membership attack, by false positives", about, draw)
+
+
+def _stairs(phases: Sequence[tuple[float, int]], final: str) -> Callable[[Axes], None]:
+    """What draws (value, steps) in order over the steps; the last value bears the label `final`."""
+    values, edges = [value for value, _ in phases], [0, *accumulate(count for _, count in phases)]
+
+    def draw(axes: Axes) -> None:
+        axes.stairs(values, edges, baseline=None, color=ACCENT, linewidth=2, clip_on=False)
+        axes.set_xlim(0, edges[-1])
+        axes.set_ylim(0, max(values) * 1.2)
+        _last_value(axes, edges[-1], values[-1], final, below=values[-1] < values[0])
+        axes.set_xlabel("steps")
+
+    return draw
 
 
 def _last_value(axes: Axes, x: float, y: float, text: str, *, below: bool = False) -> None:
