@@ -19,10 +19,7 @@ from markupsafe import Markup
 
 from discreet.accounting.account import Method
 from discreet.accounting.answers.attack_risk import SideBySide, posterior_without_delta, side_by_side
-from discreet.certificate.described import About
-from discreet.certificate.earlier_runs import EarlierRun
 from discreet.certificate.model_spec import ModelSpec
-from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import BoundedRange, Event, Gaussian, SparseHistogram, flatten, steps_of, tally
 from discreet.core.events.event_json import from_json, to_json
@@ -30,29 +27,17 @@ from discreet.core.metric_names import unit_of
 from discreet.core.rounding import places_up
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
 from discreet.publication.pages.adaptive_course import course
-from discreet.publication.pages.certificate_facts import (
-    certified_epsilon,
-    final_metrics,
-    held_out,
-    rate_changes,
-    software,
-    theorem,
-    trained_tensors,
-)
+from discreet.publication.pages.certificate_facts import certified_epsilon
 from discreet.publication.pages.charts import svg_charts
 from discreet.publication.pages.charts.drawn_once import drawn
 from discreet.publication.pages.charts.model_charts import figures
 from discreet.publication.pages.charts.svg_charts import Prefix
-from discreet.publication.pages.clipping_words import how_clipped
-from discreet.publication.pages.contents import INSTALL, contents, use_in_python, use_on_command_line
+from discreet.publication.pages.contents import use_in_python
 from discreet.publication.pages.formats import html_template, percent_up
-from discreet.publication.pages.measured_words import canaries, groups
-from discreet.publication.pages.public_evaluation import shown
-from discreet.publication.pages.purpose import purpose, targets_of
-from discreet.publication.pages.reporting import answers, tier
-from discreet.publication.pages.sampling_words import how_drawn, who_took_part
-from discreet.publication.pages.unit_words import ROW, Words, words_for
-from discreet.verification.checks.tuning import described, one_run
+from discreet.publication.pages.purpose import targets_of
+from discreet.publication.pages.reporting import in_common
+from discreet.publication.pages.sampling_words import who_took_part
+from discreet.publication.pages.unit_words import ROW, Words
 from discreet.verification.standalone import verifier_file
 
 FALSE_POSITIVES = (0.001, 0.01, 0.1)
@@ -82,26 +67,14 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
     epsilon, claim = certified_epsilon(facts), facts["claim"]
     if facts["plan_fingerprint"] != plan.fingerprint():
         raise InputError("the certificate belongs to another plan; give the plan that it was written for")
-    risk, words, search = attack_risk(claim, plan), words_for(claim["unit"]), described(facts)
-    facts, spec = one_run(facts), spec or ModelSpec()
+    risk, spec = attack_risk(claim, plan), spec or ModelSpec()
+    told = in_common(facts, plan, spec)
+    facts, words = told["facts"], told["words"]
     return html_template("report.html.j2").render(
-        drawing=how_drawn(facts["plan"]["sampling"], plan.population, words, changes=rate_changes(facts)),
-        clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
-        facts=facts,
-        search=search,
+        **told,
         plan=plan,
-        claim=claim,
-        epsilon=epsilon,
-        evaluation=shown(final_metrics(facts), targets_of(spec)),
-        held_out=held_out(facts["plan"]),
         stop_at=None if plan.odometer is None else plan.odometer.most,
-        software=software(facts),
-        tensors=trained_tensors(facts),
-        words=words,
-        by_person=plan.unit is Unit.USER,
-        neighbours=words.neighbours.get(claim["adjacency"], claim["adjacency"]),
         size=words.size.get(claim["adjacency"], ""),
-        theorem=theorem(facts),
         factor=growth(epsilon),
         certainty=posterior_without_delta(claim["epsilon"], 0.5),
         attacks=attacks(risk),
@@ -110,21 +83,10 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
         released=released(facts["events"], words, len(plan.before)),
         **(charts(facts, plan) if plan.policy is None else chosen_charts(facts)),
         accuracy_figure=accuracy_figure(facts),
-        about=spec.about or About(),
-        earlier=EarlierRun.named(facts.get("warm_start")),
-        measured=spec.measured,
-        checks=groups(spec.measured),
-        canaries=canaries(spec.language, float(claim["epsilon"]), float(claim["delta"])),
-        purpose=purpose(spec),
         on_public_rows=figures(spec.public_rows),
         error_unit=unit_of("mae", targets_of(spec)),
         error_bound=None if spec.public_rows is None else spec.public_rows.errors.get("0.9"),
         tradeoff_figure=_tradeoff_chart(risk),
-        tier=tier(epsilon),
-        answers=answers(facts, plan, spec, words, search),
-        contents=contents(facts),
-        install=Markup(INSTALL),
-        command=use_on_command_line(spec),
         python=use_in_python(spec),
         verifier=_verifier(),
     )

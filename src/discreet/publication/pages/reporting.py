@@ -1,8 +1,8 @@
-"""The questions that a report on a private model must answer, after Ponomareva et al. (2023, "How to DP-fy ML", on
-reporting).
+"""What the report and the model card both say, with the questions that a report on a private model must answer, after
+Ponomareva et al. (2023, "How to DP-fy ML", on reporting).
 
-Setting, releases, covered accesses to the data, unit, adjacency, guarantee, accounting and its assumptions, what is not
-private, code. One list of questions and answers serves the report and the model card.
+The questions: setting, releases, covered accesses to the data, unit, adjacency, guarantee, accounting and its
+assumptions, what is not private, code.
 """
 
 from __future__ import annotations
@@ -10,17 +10,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from markupsafe import Markup
+
 from discreet.accounting.adaptive import costs
 from discreet.accounting.adaptive.filters import ZcdpFilter
+from discreet.certificate.described import About
 from discreet.certificate.earlier_runs import EarlierRun
 from discreet.certificate.model_spec import ModelSpec
+from discreet.core.adjacency import Unit
 from discreet.core.errors import NotProved
 from discreet.core.rounding import places_down, places_up
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
-from discreet.publication.pages.certificate_facts import software
+from discreet.publication.pages.certificate_facts import (
+    certified_epsilon,
+    final_metrics,
+    held_out,
+    rate_changes,
+    software,
+    theorem,
+    trained_tensors,
+)
+from discreet.publication.pages.clipping_words import how_clipped
+from discreet.publication.pages.contents import INSTALL, contents, use_on_command_line
 from discreet.publication.pages.formats import number, plain
-from discreet.publication.pages.unit_words import Words
+from discreet.publication.pages.measured_words import canaries, groups
+from discreet.publication.pages.public_evaluation import shown
+from discreet.publication.pages.purpose import purpose, targets_of
+from discreet.publication.pages.sampling_words import how_drawn
+from discreet.publication.pages.unit_words import Words, words_for
 from discreet.verification.checks import public_rows
+from discreet.verification.checks.tuning import described, one_run
 
 _QUANTUM = 2.0**-40
 
@@ -30,6 +49,40 @@ _TIERS = ((1.0, 1, "strong"), (10.0, 2, "reasonable"))
 def tier(epsilon: float) -> tuple[int, str]:
     """Number and name of an epsilon's tier: at most 1, at most 10, above (Ponomareva et al. 2023)."""
     return next(((which, name) for most, which, name in _TIERS if epsilon <= most), (3, "weak"))
+
+
+def in_common(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpec) -> dict[str, Any]:
+    """What the report and the model card both say, by its names in their templates. Of a search, `facts` there are
+    those of the winner's run."""
+    claim, epsilon, search = facts["claim"], certified_epsilon(facts), described(facts)
+    words, facts = words_for(claim["unit"]), one_run(facts)
+    return {
+        "facts": facts,
+        "search": search,
+        "claim": claim,
+        "epsilon": epsilon,
+        "tier": tier(epsilon),
+        "theorem": theorem(facts),
+        "words": words,
+        "by_person": claim["unit"] == Unit.USER,
+        "neighbours": words.neighbours.get(claim["adjacency"], claim["adjacency"]),
+        "drawing": how_drawn(facts["plan"]["sampling"], plan.population, words, changes=rate_changes(facts)),
+        "clipped": how_clipped(facts["plan"]["clipping"], facts["clipping"]),
+        "held_out": held_out(facts["plan"]),
+        "evaluation": shown(final_metrics(facts), targets_of(spec)),
+        "about": spec.about or About(),
+        "purpose": purpose(spec),
+        "earlier": EarlierRun.named(facts.get("warm_start")),
+        "measured": spec.measured,
+        "checks": groups(spec.measured),
+        "canaries": canaries(spec.language, float(claim["epsilon"]), float(claim["delta"])),
+        "software": software(facts),
+        "tensors": trained_tensors(facts),
+        "answers": answers(facts, plan, spec, words, search),
+        "contents": contents(facts),
+        "install": Markup(INSTALL),
+        "command": use_on_command_line(spec),
+    }
 
 
 def rho(plan: Plan | AdaptivePlan) -> float | None:
