@@ -73,13 +73,13 @@ def check_public(
             public = as_private(given)
             public.check(classes)
             if on is not None:
-                try_row(on.model, on.criterion, public)
+                _try_row(on.model, on.criterion, public)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
         refuse_own_rows(name, given, data)
 
 
-def try_row(model: nn.Module, criterion: Criterion, public: PrivateData) -> None:
+def _try_row(model: nn.Module, criterion: Criterion, public: PrivateData) -> None:
     """Run model and criterion on the first row of data declared public."""
     device = next(iter(private_parameters(model).values())).device
     with torch.no_grad(), torch.random.fork_rng(), evaluation_mode(model):

@@ -53,7 +53,7 @@ def check_plan(
         raise InputError("the policy looks at the accuracy on public data; give PublicData(validation=...)")
     if plan.counts is not None:
         check_bought(plan.counts.event, plan.population, data)
-        check_whole(steps_of(plan.counts.event)[0])
+        _check_whole(steps_of(plan.counts.event)[0])
         check_countable(model, data)
 
 
@@ -118,7 +118,7 @@ def check_bought(event: Event, declared: float, data: PrivateData) -> None:
     check_grid(steps_of(event)[0], most)
 
 
-def check_whole(release: Event) -> None:
+def _check_whole(release: Event) -> None:
     """Refuse a count whose grid is coarser than one row: rounding would reveal something of the rows."""
     if grid_for(release, 1.0) > 1:
         raise InputError(

@@ -29,7 +29,7 @@ from discreet.training.preflight.random_rows import random_rows
 _AT_ONCE = 4096
 
 
-def refuse_unshared(team: Team, plan: Plan | AdaptivePlan) -> None:
+def _refuse_unshared(team: Team, plan: Plan | AdaptivePlan) -> None:
     """Refuse plans whose steps depend on decisions or accounts that are kept in one process."""
     if team.lanes is None:
         return
@@ -61,7 +61,7 @@ def agreed(
     """
     if team.lanes is None:
         return check(options)
-    refuse_unshared(team, plan)
+    _refuse_unshared(team, plan)
     team.agree("number of lanes", team.lanes.count)
     team.agree("version", __version__, torch.__version__, np.__version__, platform.python_version())
     team.agree("noise or source of randomness", options.noise, randomness)

@@ -47,7 +47,7 @@ class OptimizerShards:
                     start, stop = shards.cuts[name].part(rank)
                     state = optimizer.state.pop(parameter)
                     optimizer.state[shards.pieces[name]] = {
-                        key: one.reshape(-1)[start:stop].clone() if is_like(parameter, key, one) else one
+                        key: one.reshape(-1)[start:stop].clone() if _is_like(parameter, key, one) else one
                         for key, one in state.items()
                     }
 
@@ -84,13 +84,13 @@ def own_state(optimizer: torch.optim.Optimizer, number: int, key: str, whole: Te
     """The part that a process of so many keeps of a state of parameter `number` of the optimizer, before it is shared
     out. All of it, if there is no such parameter: the optimizer will refuse it."""
     held = [one for group in optimizer.param_groups for one in group["params"]]
-    if number >= len(held) or not is_like(held[number], key, whole):
+    if number >= len(held) or not _is_like(held[number], key, whole):
         return whole
     start, stop = Cut.of(held[number], size).part(rank)
     return whole.reshape(-1)[start:stop].clone()
 
 
-def is_like(parameter: Tensor, key: str, value: object) -> bool:
+def _is_like(parameter: Tensor, key: str, value: object) -> bool:
     """Whether a state has a number for each of the parameter's; a parameter may be a single number itself."""
     return isinstance(value, Tensor) and value.shape == parameter.shape and key not in _COUNTERS
 

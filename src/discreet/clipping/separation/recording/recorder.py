@@ -114,7 +114,7 @@ NOTHING = nullcontext()
 """The context of what is not recorded."""
 
 
-def has_own_derivatives(tensors: Sequence[Tensor]) -> bool:
+def _has_own_derivatives(tensors: Sequence[Tensor]) -> bool:
     """Whether Python code takes part in the derivative of one of the tensors; no rule covers such code."""
     todo: list[Any] = [one.grad_fn for one in tensors if one.grad_fn is not None]
     seen = set(todo)
@@ -155,7 +155,7 @@ def returns(output: Any) -> None:
             one.program.returned = [one.tensor(part) for part in parts]
             one.look_at_generator()
             one.look_at_kept()
-            if has_own_derivatives(parts):
+            if _has_own_derivatives(parts):
                 one.fault("has a derivative of its own (torch.autograd.Function, or a backward hook of a module)")
 
 
