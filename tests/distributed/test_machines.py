@@ -140,3 +140,14 @@ def test_a_machine_whose_name_stands_for_itself_alone_is_refused(monkeypatch: py
         assert "reached" not in met(dist.HashStore(), {0: name, 1: name}, size=2)[0]  # both on one machine
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth0")
     assert "reached" not in met(dist.HashStore(), {0: "a", 1: "local"}, size=2)[0]
+
+
+def test_a_language_model_on_several_machines_is_refused_on_all_and_none_waits(tmp_path: Path) -> None:
+    """Its run folder is on the first alone, so the others do not know what kind of run it is."""
+    (tmp_path / "0" / "texts.run").mkdir()
+    (tmp_path / "0" / "texts.run" / "language.json").write_text("{}")
+    done = started(2, "on_machines.py", str(tmp_path), "train", "--resume", "texts.run")
+    said = "texts.run is a run of a language model, which goes on in one process; start one only (python, not torchrun)"
+    lines = [line for line in done.stderr.splitlines() if line.startswith("discreet")]
+    assert lines == [f"discreet: {said}. Nothing was charged"], done.stderr
+    assert not any((tmp_path / "1").iterdir())

@@ -37,6 +37,16 @@ def to_terminal(line: str) -> None:
         sys.stderr.flush()
 
 
+def by_first_process(purpose: str, make: Callable[[], T]) -> T:
+    """`make()` of the first process, as JSON, in all of them: they may not see its disk. What it raises, all raise."""
+    if world_size() == 1:
+        return make()
+    with loading():
+        from discreet.distributed.ranks import Ranks
+    found: T = Ranks.joined().from_first(purpose, make)
+    return found
+
+
 def in_all_processes(make: Callable[[], T], *, words: bool) -> T:
     """`make()` in every process. If it fails in one, on whose machine a file is missing, it fails in all. `words`: as
     in `Ranks.together`."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from discreet.cli.loading import in_all_processes, loading, to_terminal
+from discreet.cli.loading import by_first_process, in_all_processes, loading, to_terminal
 from discreet.cli.options.json_output import echo_json
 from discreet.cli.options.language_model import NO_MODEL, LanguageOptions
 from discreet.cli.options.run import (
@@ -58,7 +58,7 @@ from discreet.core.metric_names import (
     no_better,
     unit_of,
 )
-from discreet.core.processes import launched, rank
+from discreet.core.processes import launched, rank, world_size
 from discreet.core.rounding import places_up
 from discreet.jobs.language.begun_options import Said, is_begun
 from discreet.jobs.language.language_facts import Budget, Settings
@@ -115,7 +115,7 @@ def train(
         raise InputError(_BEGUN_WITH)
     shown = show_settings or dry_run
     to_terminal("" if shown or as_json else _LOADING)
-    if language.given or (resume is not None and is_begun(resume)):
+    if language.given or (resume is not None and _resumes_texts(resume)):
         others: dict[str, object] = {"data": data, "holdout": holdout, "finish": finish, "show-settings": show_settings}
         others |= {"audit": audit, "dry-run": dry_run, "json": as_json, "device": device != "cpu"}
         _refuse_for_language(others | {"processes": processes, "lanes": lanes, "shard": shard, "sites": sites})
@@ -180,6 +180,21 @@ def _job(
         from discreet.jobs.said_again import SaidAgain
         from discreet.jobs.train import Job
     return Job.resumed(resume, SaidAgain(recipe, data, out, settings or (), overrides, options, about, sites))
+
+
+def _resumes_texts(folder: Path) -> bool:
+    """Whether the run to go on with is that of a language model. Of several processes the first one looks."""
+
+    def look() -> bool:
+        found = is_begun(folder)
+        if found and world_size() > 1:
+            raise InputError(
+                f"{folder} is a run of a language model, which goes on in one process; start one only (python, not "
+                "torchrun). Nothing was charged"
+            )
+        return found
+
+    return by_first_process("the kind of a run", look)
 
 
 def _refuse_for_language(others: Mapping[str, object]) -> None:
