@@ -60,11 +60,15 @@ def test_a_metric_is_of_each_row_by_itself(tmp_path: Path, averaging: Averaging 
     assert abs(training.watch.bought[-1].value - float(right)) < 0.02
 
 
+@pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("replaces", [False, True])
-def test_candidates_are_handed_out_as_they_were(tmp_path: Path, replaces: bool) -> None:
+def test_candidates_are_handed_out_as_they_were(tmp_path: Path, replaces: bool, first: bool) -> None:
+    """`first`: rows that write come first, so that one of them is tried before the charge."""
     models = [Writes(replaces=replaces), Writes(replaces=replaces)]
     before = [state_digests(model) for model in models]
-    assert choose_model(models, ROWS, Account(tmp_path / "ledger.sqlite", 1e-5), 1.0).index in (0, 1)
+    order = ROWS[0].abs().amax(1).argsort(descending=True) if first else torch.arange(len(ROWS[1]))
+    rows = ROWS[0][order], ROWS[1][order]
+    assert choose_model(models, rows, Account(tmp_path / "ledger.sqlite", 1e-5), 1.0).index in (0, 1)
     assert [state_digests(model) for model in models] == before
 
 

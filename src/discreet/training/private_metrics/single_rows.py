@@ -33,7 +33,7 @@ class _Remembered(Exception):
 
 def predicted(model: nn.Module, data: PrivateData, rows: IntArray) -> Iterator[Row]:
     """(output, target) of each row in turn, in evaluation mode and without gradients, by a copy of the model."""
-    twin, _ = copied(model, nn.CrossEntropyLoss())  # what it remembers of them does not stay
+    twin, _ = copied(model, nn.CrossEntropyLoss(), own=True)  # what a row writes, or it remembers, does not stay
     with evaluation_mode(twin):
         for inputs, target in one_by_one(twin, data, rows):
             with torch.no_grad():
