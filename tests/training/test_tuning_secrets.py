@@ -109,11 +109,12 @@ def raw(tensor: Tensor) -> bytes:
 
 
 def rows(ledger: Path) -> list[tuple[Any, ...]]:
-    """Everything in the ledger but times, names and seals, which are of one length each."""
+    """Everything in the ledger but times, names, seals and salts, which are of one length each."""
     books = Ledger(ledger, create=False)
     found = [(e.number, e.kind, e.dataset, e.attempt, e.position, e.steps, e.body) for e in books.entries()]
     books.close()
-    return [(*row[:-1], re.sub(r"sha256:[0-9a-f]{64}", "sha256", row[-1])) for row in found]
+    drawn = r'(?<="salt":")[0-9a-f]{32}|(?<=sha256:)[0-9a-f]{64}'
+    return [(*row[:-1], re.sub(drawn, "", row[-1])) for row in found]
 
 
 def shape(value: Any) -> Any:
