@@ -118,7 +118,8 @@ def _has_spectral_norm(module: nn.Module) -> bool:
 
 def module_in_words(model: nn.Module, name: str) -> str:
     """A module of a model in words: its name and class."""
-    return f"module {name or 'model'!r} ({type(model.get_submodule(name)).__name__})"
+    kind = type(dict(model.named_modules())[name])  # scripted models have no `get_submodule`
+    return f"module {name or 'model'!r} ({kind.__name__})"
 
 
 def admit_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
