@@ -138,7 +138,7 @@ class GainRule(Rule):
     names = ("gain",)
 
     def squares(self, name: str) -> Tensor:
-        return self.rows(name, 0, self.examples).double().square().sum(1)
+        return (self.activation.double() * self.gradient.double()).sum(1).square().sum(1)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
         terms = (self.activation * self.gradient).flatten(0, 1)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.capture.owners import owners_of
-from discreet.clipping.clip import Clip
+from discreet.clipping.clip import Clip, Group
 from discreet.clipping.engines.engine import ENGINES
 from discreet.clipping.rules import Vectorised
 from discreet.clipping.seeding import seed_torch
@@ -59,7 +59,7 @@ def _check(model: nn.Module, inputs: Tensor, tolerance: float) -> None:
             _agrees(f"{what}, clip norm at {share:g} of the largest gradient", model, x, y, clip, units, tolerance)
         _bounded(model, inputs, targets, clip, tolerance)
         _separate(model, inputs, targets, clip, tolerance)
-    _bounded_where_places_cancel(model, inputs, 1e-3 * largest, tolerance)
+    _bounded_where_places_cancel(model, inputs, 1e-6 * largest, tolerance)
 
 
 def _batches(inputs: Tensor, targets: Tensor) -> Iterator[tuple[str, Tensor, Tensor, Units | None]]:
@@ -129,17 +129,18 @@ def _bounded_where_places_cancel(model: nn.Module, inputs: Tensor, norm: float, 
     """
     for one in (model, _Twice(model)):
         scales = {name: torch.ones_like(own, dtype=torch.float64) for name, own in private_parameters(one).items()}
-        clips = Clip(norm, norm * 2.0**-30), Clip(norm, norm * 2.0**-30, scales=scales)
+        groups = tuple(Group(norm, frozenset([name])) for name in scales)
+        clips = Clip.grouped(groups, norm * 2.0**-30), Clip(norm, norm * 2.0**-30, scales=scales)
         for (x, gradients), clip in itertools.product(_cancelling(one, inputs), clips):
             with_it, without = (
                 _sums("bookkeeping", one, x[i:], gradients[i:], clip, None, lambda y, gradient: (y * gradient).sum())
                 for i in (0, 1)
             )
-            moved = float((with_it - without).norm()) / clip.norm
+            moved = float((with_it - without).norm()) / clip.sensitivity
             _claim(
                 moved <= 1 + len(inputs) * tolerance,
-                f"places that cancel: an example moved the sum by {moved:.6f} clip norms; a rule that adds up terms "
-                "without forming gradients gives their `lengths` and `terms`",
+                f"places that cancel: an example moved the sum by {moved:.6f} sensitivities; a rule that adds up "
+                "terms without forming gradients gives their `lengths` and `terms`",
             )
 
 
@@ -162,8 +163,8 @@ def _cancelling(model: nn.Module, inputs: Tensor) -> Iterator[tuple[Tensor, Tens
     for axis, places in itertools.product(range(1, inputs.dim()), range(1, outputs.dim())):
         x, gradients = inputs.clone(), torch.randn_like(outputs)
         x[:1] = x[:1].narrow(axis, 0, 1)
-        first, rest = gradients[:1].mul_(1e5).tensor_split([1], places)
-        first.copy_(1e-3 * torch.randn_like(first) - rest.sum(places, keepdim=True))
+        first, rest = gradients[:1].mul_(1e5).round_().tensor_split([1], places)  # whole, so that they cancel exactly
+        first.copy_(-rest.sum(places, keepdim=True))
         yield x, gradients
 
 
