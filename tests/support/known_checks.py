@@ -20,8 +20,12 @@ from discreet.training.preflight.engine_check import CHECKED
 from discreet.training.preflight.model_check import TRIED_MODELS
 
 
+ROOMS = tuple(f"discreet.{room}." for room in ("clipping", "core", "data", "methods", "randomness", "training"))
+"""What the checks are made of."""
+
+
 class Functions:
-    """The functions and methods of the library, as they were when their module was loaded."""
+    """The functions and methods of these rooms, as they were when their module was loaded."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -29,7 +33,7 @@ class Functions:
 
     def are_kept(self) -> bool:
         """Whether nobody has put anything in the place of one."""
-        for file in [name for name in sys.modules if name.startswith("discreet.") and name not in self._seen]:
+        for file in [name for name in sys.modules if name.startswith(ROOMS) and name not in self._seen]:
             self._seen.add(file)
             space = vars(sys.modules[file])
             self._note(space)
