@@ -254,3 +254,20 @@ def test_a_model_that_ends_the_trial_on_random_rows_is_refused_in_one_line(tmp_p
     with pytest.raises(InputError, match="the model fails on rows shaped like the data: ") as refusal:
         tiny_training(tmp_path, model=Asserting(error))
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("now", ["frozen", "set to be trained"])
+def test_a_layer_that_is_frozen_after_the_checks_is_refused_before_anything_is_charged(
+    now: str, tmp_path: Path
+) -> None:
+    """A run whose layer was frozen was several times slower, and left it as it was."""
+    model = linear()
+    if now != "frozen":
+        model.bias.requires_grad_(False)
+    training = tiny_training(tmp_path, model=model)
+    model.bias.requires_grad_(now != "frozen")
+    with pytest.raises(InputError, match=rf"parameter 'bias' was {now} \(requires_grad\) after this Training was made"):
+        training.run()
+    assert not (tmp_path / "run").exists()
+    model.bias.requires_grad_(now == "frozen")
+    assert training.run().charged_steps == 7

@@ -55,7 +55,7 @@ class Checked:
     steps, with features instead of inputs if the `front` end is computed once. `declared`: digests of the published
     tensors of the model, and of its buffers that are not published. `copy` has seen no private row. `unit`: random rows
     of the shape of a private unit. `canaries`: made-up texts that are among the training rows. `earlier`: private runs
-    that released weights of the model.
+    that released weights of the model. `trained`: the names of the parameters that are trained.
     """
 
     plan: Plan | AdaptivePlan
@@ -71,6 +71,7 @@ class Checked:
     unit: Examples | None
     canaries: DeclaredCanaries | None
     earlier: tuple[EarlierRun, ...]
+    trained: frozenset[str]
 
 
 @warned_once()
@@ -130,9 +131,9 @@ def checked(
     plan = plan.with_initial_state(combined_digest(declared[0]))
     warn_of_unverifiable(plan)
     unit = random_unit(behind, data, classes, plan.rows_per_unit)
-    canaries, earlier = public.canaries, started_from(model, declared[0])
+    canaries, earlier, trained = public.canaries, started_from(model, declared[0]), frozenset(private_parameters(model))
     return Checked(
-        plan, parts, data, clipping, declared, copy, beside, preflight, front, noise, unit, canaries, earlier
+        plan, parts, data, clipping, declared, copy, beside, preflight, front, noise, unit, canaries, earlier, trained
     )
 
 
@@ -152,3 +153,14 @@ def refuse_changed(model: nn.Module, declared: tuple[dict[str, str], dict[str, s
     declared."""
     if (state_digests(model), hidden_digests(model)) != declared:
         raise PrivacyViolation(f"the model {why}")
+
+
+def refuse_frozen(model: nn.Module, trained: frozenset[str]) -> None:
+    """Refuse a model of which other parameters require a gradient than those that were checked."""
+    other = sorted(trained ^ private_parameters(model).keys())
+    if other:
+        now = "frozen" if other[0] in trained else "set to be trained"
+        raise InputError(
+            f"parameter {other[0]!r} was {now} (requires_grad) after this Training was made, and what is trained was "
+            "checked then; say so before, with an optimizer over what is trained. Nothing was charged"
+        )

@@ -25,7 +25,7 @@ from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream
 from discreet.training.callbacks.base import Callbacks, as_callbacks, telling
 from discreet.training.callbacks.progress_bar import progress_bar
-from discreet.training.checklist import checked, refuse_changed
+from discreet.training.checklist import checked, refuse_changed, refuse_frozen
 from discreet.training.control.step_size_search import step_size_search_of
 from discreet.training.drawing import Draws
 from discreet.training.former import former_name, with_former
@@ -145,6 +145,7 @@ class Training:
         Call `training.save(session)` when `session.between_blocks` if the run shall survive a crash.
         """
         declared, message = self._checked.declared, self.folder.model_moved
+        self.team.together("the parameters of a session", lambda: refuse_frozen(self.model, self._checked.trained))
         self.team.together("the start of a session", lambda: refuse_changed(self.model, declared, message))
         self.team.together("a look at what checkpoints keep", self._state.check)
         try:
