@@ -19,7 +19,6 @@ from discreet.clipping.separation import KnownResults
 from discreet.training.preflight.engine_check import CHECKED
 from discreet.training.preflight.model_check import TRIED_MODELS
 
-
 ROOMS = tuple(f"discreet.{room}." for room in ("clipping", "core", "data", "methods", "randomness", "training"))
 """What the checks are made of."""
 
