@@ -1,5 +1,6 @@
 """A forward pass in evaluation mode that writes to the model, by way of `.data`, for some private rows."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from discreet import PrivacyViolation
 from discreet.clipping.digests import state_digests
-from discreet.clipping.separation.copies import copied
+from discreet.clipping.separation.copies import OwnWeights, copied
 from discreet.methods import Averaging
 from discreet.plan import Metric
 from discreet.queries import Account
@@ -107,3 +108,13 @@ def test_a_buffer_counts_too() -> None:
     with pytest.raises(PrivacyViolation, match="running_mean"), read_only(model):
         model(ROWS[0])
     assert bool((model.running_mean == 0).all())
+
+
+@pytest.mark.parametrize("changed", [Tensor.conj, torch._neg_view, lambda weight: weight.view(torch.float64)])
+def test_weights_that_are_read_in_another_way_are_not_as_they_were(changed: Callable[[Tensor], Tensor]) -> None:
+    """They lie where they lay, and are other numbers."""
+    layer = nn.Linear(2, 3, bias=False, dtype=torch.complex64)
+    weights = OwnWeights(layer, {"weight": layer.weight.detach().clone()})
+    assert weights.renewed(layer)
+    layer.weight.data = changed(layer.weight.data)
+    assert not weights.renewed(layer)

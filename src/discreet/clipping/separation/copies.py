@@ -183,8 +183,11 @@ def _modules(*parts: object) -> set[nn.Module]:
 
 
 def _places(model: nn.Module) -> list[tuple[object, ...]]:
-    """Which parameters a model has, and where their numbers lie in memory."""
-    return [(name, id(one), one.data_ptr(), one.stride()) for name, one in model.named_parameters()]
+    """Which parameters a model has, where their numbers lie in memory, and how they are read."""
+    return [
+        (name, id(one), one.data_ptr(), one.shape, one.stride(), one.dtype, one.is_conj(), one.is_neg())
+        for name, one in model.named_parameters()
+    ]
 
 
 def _names(model: nn.Module) -> list[str]:

@@ -24,7 +24,7 @@ class Function:
 
     `function`: from rows to equally many rows, along axis 0. `rows`: random rows of the same shape and type.
     `together`: whether to prove anything. `unproved`: why the proof failed, or "". `again`: the number of calls that
-    were done row by row.
+    were done row by row. `lost`: the rows of the last call that became NaN (or zero).
     """
 
     def __init__(self, function: Callable[[Tensor], Tensor], rows: Tensor, *, together: bool = True) -> None:
@@ -33,7 +33,7 @@ class Function:
         self._proofs: Proofs | None = None
         self._like: Tensor | None = None
         self._first: Tensor | None = None
-        self.unproved, self.again = "", 0
+        self.unproved, self.again, self.lost = "", 0, list[int]()
         with contextlib.suppress(Exception), torch.random.fork_rng():
             self._like = copy.deepcopy(function)(rows[:1].clone())
         if not together:
@@ -55,6 +55,7 @@ class Function:
         return isinstance(self._like, Tensor) and self._like.dim() > 0 and len(self._like) == 1
 
     def __call__(self, inputs: Tensor) -> Tensor:
+        self.lost = []
         if len(inputs) == 0:
             return self.function(inputs)
         start, host = Generators([inputs]), HostGenerators()
@@ -101,7 +102,9 @@ class Function:
         if like.device == self._device:  # where rows were; the model and its rows may be moved before the run
             like = like.to(inputs.device)
         none = torch.full_like(like, torch.nan) if like.is_floating_point() else torch.zeros_like(like)
-        return [parts[i] if i in parts and _alike(parts[i], like) else none for i in range(len(inputs))]
+        kept = {i: part for i, part in parts.items() if _alike(part, like)}
+        self.lost = [i for i in range(len(inputs)) if i not in kept]
+        return [kept.get(i, none) for i in range(len(inputs))]
 
     def _run(self, rows: int) -> None:
         times = -(-rows // len(self._rows))

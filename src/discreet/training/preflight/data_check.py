@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion, evaluation_mode, private_parameters
-from discreet.clipping.admission.example_axes import is_whole
 from discreet.clipping.admission.table_entries import NoEntry, entries_checked
+from discreet.clipping.separation.function import Function
 from discreet.core.errors import CANNOT_TAKE, InputError, first_line, kind_of
 from discreet.data import PrivateData, as_private, check_rows
 from discreet.data.private.overlap import refuse_own_rows
@@ -165,19 +165,22 @@ def _try_rows(
 
 
 def _as_seen(data: PrivateData, inputs: Tensor, rows: np.ndarray, where: str) -> Tensor:
-    """The inputs as the model gets them. `InputError` if the transform fails on a row: its numbers are NaN then."""
+    """The inputs as the model gets them. `InputError` if the transform fails on a row, or makes another kind of tensor
+    of it than of the others: its numbers are NaN or zero then."""
     try:
         seen = transformed(data, inputs)
     except CANNOT_TAKE as error:
         if isinstance(error, InputError | torch.OutOfMemoryError):
             raise
         raise InputError(f"{where}: the transform of the augmented data fails: {first_line(error)}") from error
-    if data.transform is not None and not is_whole(seen):
+    if data.transform is not None:
         lost = ~seen.isfinite().flatten(1).all(1) if seen.dim() > 1 else ~seen.isfinite()
+        if isinstance(data.transform, Function):
+            lost[data.transform.lost] = True
         if bool(lost.any()):
             raise InputError(
                 f"the transform of the augmented data fails on row {rows[int(lost.int().argmax())]} of the data, or "
-                "makes it NaN or infinite; mend the transform, or repair the row"
+                "makes it NaN, infinite or of another shape or type; mend the transform, or repair the row"
             )
     return seen
 
