@@ -156,6 +156,25 @@ def rows_of_units_added_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(unit_rules.OfUnits, "total", total)
 
 
+def calls_added_up(patch: pytest.MonkeyPatch) -> None:
+    """The sum is made of the sums of calls, and not of the gradients that were measured."""
+
+    def total(held: list[bookkeeping.Share], parameter: nn.Parameter, weights: Tensor) -> Tensor:
+        return torch.stack([one.total(name, weights).view(parameter.shape) for one, name in held]).double().sum(0)
+
+    patch.setattr(bookkeeping, "_plain_total", total)
+
+
+def unmeasured_calls_added_up(patch: pytest.MonkeyPatch) -> None:
+    calls_added_up(patch)
+    rounding_not_measured(patch)
+
+
+def calls_of_units_added_up(patch: pytest.MonkeyPatch) -> None:
+    calls_added_up(patch)
+    rows_of_units_added_up(patch)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_row_that_makes_zero_not_finite_once_it_is_dropped(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dropped, its inputs are zeros, by which the module divides; in blocks its gradient is formed anew from those."""
@@ -193,8 +212,10 @@ def test_an_infinite_loss_with_a_finite_gradient_counts(engine: str) -> None:
 
 PLANTED = [
     (smallest_ignored, lambda: alone("linear", 3e22, -1.5e22, 1e22, 6e21)),
-    *[(rounding_not_measured, CANCELLING[name]) for name in ("positions", "calls")],
-    *[(rows_of_units_added_up, CANCELLING[name]) for name in ("units", "units and calls")],
+    (rounding_not_measured, CANCELLING["positions"]),
+    (unmeasured_calls_added_up, CANCELLING["calls"]),
+    (rows_of_units_added_up, CANCELLING["units"]),
+    (calls_of_units_added_up, CANCELLING["units and calls"]),
     (dropped_rows_formed_again, lambda: alone("no rule, called twice", math.nan)),
 ]
 

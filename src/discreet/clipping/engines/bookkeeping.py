@@ -97,8 +97,7 @@ def sums_to_form(
     def measure(group: list[Call]) -> None:
         with torch.no_grad(), full_precision(device):
             found, lengths = measured(names, group, units, clip, small)
-        for one in rules_of(found):
-            one.settle(rows=clip.scales is not None)
+        settle(found, clip)
         if any(call.owner.runs_again or not memory.isdisjoint(_memory(_of_call(call))) for call in group):
             at_once.update(found)
         shares.update(found)
@@ -163,7 +162,14 @@ def measured(
     return shares, {name: _squares(held, scales.get(name)) for name, held in shares.items()}
 
 
-def rules_of(shares: dict[str, list[Share]]) -> list[Rule]:
+def settle(shares: Mapping[str, list[Share]], clip: Clip) -> None:
+    """Let the rules free what only norms needed, where `total_of` does not form rows again."""
+    several = {id(one) for held in shares.values() if len(held) > 1 for one, _ in held}
+    for one in rules_of(shares):
+        one.settle(rows=clip.scales is not None or id(one) in several)
+
+
+def rules_of(shares: Mapping[str, list[Share]]) -> list[Rule]:
     """All rules that contribute to a gradient, each once."""
     return list({id(one): one for held in shares.values() for one, _ in held}.values())
 
@@ -277,8 +283,10 @@ def _plain_total(held: list[Share], parameter: nn.Parameter, weights: Tensor) ->
         one, name = held[0]
         total = one.total(name, weights)
         return total if total.shape == parameter.shape else total.view(parameter.shape)
-    first, *others = (one.total(name, weights).view(parameter.shape) for one, name in held)
-    total = first.double()
-    for part in others:
-        total += part
+    # Gradients of several calls may cancel: the sum is one of the rows that were measured. Were each call summed by
+    # itself, the rounding of a long gradient, and of what is added to it, would stay.
+    total, start = torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device), 0
+    for rows in _rows(held):
+        total += weighted_sum(weights[start : start + len(rows)], rows).view(parameter.shape)
+        start += len(rows)
     return total

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.clip import Clip
-from discreet.clipping.engines.bookkeeping import Share, clipped_sums, rules_of, total_of
+from discreet.clipping.engines.bookkeeping import Share, clipped_sums, rules_of, settle, total_of
 from discreet.clipping.engines.clipped_sums import sums_of_none
 from discreet.clipping.engines.norms import example_squares
 from discreet.clipping.factor import Decision, decide, summed_bits
@@ -53,9 +53,9 @@ def ghost_sums(
         return for_chunk(decision, parameters, units, cut_off=clip.scales is None)
 
     def add_up(shares: dict[str, list[Share]]) -> None:
-        for one in rules_of(shares):
-            one.settle(rows=clip.scales is not None)
-            if spoilt:
+        settle(shares, clip)
+        if spoilt:
+            for one in rules_of(shares):
                 one.drop(decision.unusable)
         for name, held in shares.items():
             weights = decision.weights[name].to(parameters[name].device)

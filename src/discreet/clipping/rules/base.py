@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.rules.numbers import blank, norms_of, squared_norms, weighted_sum, wide
+from discreet.clipping.rules.numbers import added, blank, norms_of, squared_norms, weighted_sum, wide
 from discreet.clipping.rules.products.stack import Stack
 from discreet.clipping.units import Units
 from discreet.core.errors import UnsupportedModel, kind_of
@@ -197,11 +197,7 @@ class Formed(Rule):
     def total(self, name: str, weights: Tensor) -> Tensor:
         if self._kept is not None:
             return weighted_sum(weights, self._kept[name])
-        parts = (weighted_sum(weights[i:j], self._formed(i, j)[name]) for i, j in self._blocks())
-        total = next(parts)
-        for part in parts:
-            total = total + part
-        return total
+        return added(weighted_sum(weights[i:j], self._formed(i, j)[name]) for i, j in self._blocks())
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         kept = self._formed(start, stop) if self._kept is None else self._kept

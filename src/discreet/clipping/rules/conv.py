@@ -20,7 +20,7 @@ from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 from discreet.clipping.rules import base
 from discreet.clipping.rules.base import Formed, rule
 from discreet.clipping.rules.linear import MANY, outer_lengths, scaled_outer_lengths
-from discreet.clipping.rules.numbers import blank, norms_of, scaled
+from discreet.clipping.rules.numbers import added, blank, examples_together, norms_of, scaled
 from discreet.clipping.rules.products.gram import gram_and_rounding
 from discreet.clipping.rules.products.half import additions
 
@@ -47,10 +47,11 @@ class Convolution(Formed):
         products = self._groups * self._places * self._inner * self._outer
         kept = weight.numel() * (_KEPT if weight.numel() > MANY else _KEPT // 6)
         written = _WINDOW * self._groups * self._places * self._inner
+        together = _CALL // examples_together(self._places)
         costs = {
             "windows": products + written + kept,
             "calls": products + _CALL + kept,
-            "gram": products + written + self._groups * self._places**2 * (self._inner + self._outer),
+            "gram": products + written + self._groups * self._places**2 * (self._inner + self._outer) + together,
         }
         self._way = min(costs, key=lambda way: costs[way])
         if self._way == "gram":
@@ -85,7 +86,9 @@ class Convolution(Formed):
     def total(self, name: str, weights: Tensor) -> Tensor:
         if name in self.formed:
             return super().total(name, weights)
-        return self._weight_sum(self._source, scaled(weights, self._values))
+        values = scaled(weights, self._values)
+        parts = (torch.split(part, examples_together(self._places)) for part in (self._source, values))
+        return added(self._weight_sum(*part) for part in zip(*parts, strict=True))
 
     def forget_captured(self) -> None:
         super().forget_captured()

@@ -18,7 +18,9 @@ from discreet.clipping.rules.base import Rule, rule
 from discreet.clipping.rules.numbers import (
     HALF,
     LARGEST,
+    added,
     blank,
+    examples_together,
     norms_of,
     scaled,
     squared_norms,
@@ -187,11 +189,11 @@ class LinearRule(Rule):
             return weights.to(wide_type(g.dtype)) @ self._bias_rows(g)
         if self._formed or g.dtype in HALF:  # a weight times a gradient has more digits than half precision
             return self._sum_of_products(a, g, weights)
-        if a.shape[2] * _NARROW <= g.shape[2]:
-            return (scaled(weights, a).flatten(0, 1).T @ g.flatten(0, 1)).T.contiguous()
-        if a.shape[2] < g.shape[2]:  # the weights are multiplied into the smaller factor
-            return g.flatten(0, 1).T @ scaled(weights, a).flatten(0, 1)
-        return scaled(weights, g).flatten(0, 1).T @ a.flatten(0, 1)
+        positions = self._limit or a.shape[1]
+        if positions == 1:
+            return _product(a, g, weights)
+        parts = (torch.split(part, examples_together(positions)) for part in (a, g, weights))
+        return added(_product(*part) for part in zip(*parts, strict=True))
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         a, g = (part[start:stop] for part in self._positions())
@@ -237,6 +239,15 @@ class LinearRule(Rule):
         for x, y, share in zip(*(torch.split(part, size) for part in (a, g, weights)), strict=True):
             total += weighted_sum(share, products(y.transpose(1, 2), x))
         return total
+
+
+def _product(a: Tensor, g: Tensor, weights: Tensor) -> Tensor:
+    """The sum over examples and positions of weight x g a^T."""
+    if a.shape[2] * _NARROW <= g.shape[2]:
+        return (scaled(weights, a).flatten(0, 1).T @ g.flatten(0, 1)).T.contiguous()
+    if a.shape[2] < g.shape[2]:  # the weights are multiplied into the smaller factor
+        return g.flatten(0, 1).T @ scaled(weights, a).flatten(0, 1)
+    return scaled(weights, g).flatten(0, 1).T @ a.flatten(0, 1)
 
 
 def _over_positions(g: Tensor) -> Tensor:

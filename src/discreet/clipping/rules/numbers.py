@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 import numpy as np
@@ -94,16 +94,26 @@ def _compiled() -> Callable[[npt.NDArray[np.float32], Array], None]:
     return machine_code(_squared, "void(float32[:, ::1], float64[::1])")
 
 
+TOGETHER = 128
+"""The most terms of several examples that `total` adds up without a stop, if an example has more than one."""
+
+
+def examples_together(terms: int) -> int:
+    """How many examples of so many terms each `total` may add up at once."""
+    return max(1, TOGETHER // max(1, terms))
+
+
 def with_rounding(squares: Tensor, terms: Tensor, dtype: torch.dtype, count: int | Tensor) -> Tensor:
     """The squared norms of sums, enlarged by the rounding of these sums; float64. `terms`: the sums of the norms of
     the `count` terms.
 
     The weighted sum over a batch is formed in `dtype`. Its rounding is proportional to the terms: `count` additions err
-    by at most half a unit in the last place each, in whatever order they are done, and there is room for 64 more. The
-    more an example's terms cancel, the more of it a weight made for the rest lets through. Overflowing terms make the
-    norm not finite.
+    by at most half a unit in the last place each, in whatever order they are done. The more an example's terms cancel,
+    the more of it a weight made for the rest lets through. As long as they have not cancelled, additions of other
+    examples' terms are rounded as coarsely; half the length of all terms is the most that lies there then. So there is
+    room for `TOGETHER` of them. Overflowing terms make the norm not finite.
     """
-    return (squares.sqrt() + (count + 64) / 2 * torch.finfo(dtype).eps * terms).square()
+    return (squares.sqrt() + (count + TOGETHER / 2) / 2 * torch.finfo(dtype).eps * terms).square()
 
 
 def _lengths(rows: Tensor) -> Tensor:
@@ -116,6 +126,15 @@ def norms_of(values: Tensor, dim: int) -> Tensor:
     """The L2 norms over axis `dim`, computed in float64."""
     norms: Tensor = torch.linalg.vector_norm(values, dim=dim, dtype=torch.float64)
     return norms
+
+
+def added(parts: Iterable[Tensor]) -> Tensor:
+    """The sum of tensors, each of its own memory; of one at least."""
+    left = iter(parts)
+    total = next(left)
+    for part in left:
+        total += part
+    return total
 
 
 def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:

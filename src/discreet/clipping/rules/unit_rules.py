@@ -10,7 +10,7 @@ from torch import Tensor
 
 from discreet.clipping.rules import base
 from discreet.clipping.rules.base import Rule
-from discreet.clipping.rules.numbers import blank, norms_of, squared_norms, weighted_sum
+from discreet.clipping.rules.numbers import added, blank, norms_of, squared_norms, weighted_sum
 from discreet.clipping.units import Units
 
 
@@ -41,11 +41,7 @@ class OfUnits(Rule):
         return torch.cat([norms_of((part / scale).reshape(len(part), -1), 1) for part in rows])
 
     def total(self, name: str, weights: Tensor) -> Tensor:
-        parts = (weighted_sum(weights[i:j], self.rows(name, i, j)) for i, j in self._blocks(name))
-        total = next(parts)
-        for part in parts:
-            total = total + part
-        return total
+        return added(weighted_sum(weights[i:j], self.rows(name, i, j)) for i, j in self._blocks(name))
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         if name in self._kept:
