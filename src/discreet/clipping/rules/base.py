@@ -120,7 +120,7 @@ class Rule(ABC):
 
     def terms(self, name: str) -> int | Tensor:
         """The number of terms that `total` adds up for an example's gradient without forming it; of units, whose rows
-        are several, that of each."""
+        are several, that of each. If it is above one, `total` takes `examples_together` of that many at a time."""
         return 1
 
     def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
