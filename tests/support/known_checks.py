@@ -1,7 +1,8 @@
 """Results of the checks before training, which tests that train the same model on rows of the same shape share.
 
 The checks read no data, and a result is taken again only where all that it was computed from is the same bit by bit,
-and where no test has replaced a function of the library. A test that patches anything else computes them afresh.
+and where no test has replaced a function of the library. A test that patches anything else computes them afresh, and
+so do the tests of a file that imports a part of the checks.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from types import FunctionType
+from functools import cache
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -59,10 +61,19 @@ class OfTheLibrary(KnownResults[Any]):
 KNOWN = {remembered: OfTheLibrary(64) for remembered in (CHECKED, TRIED_MODELS)}
 
 
+@cache
+def tests_checks(file: ModuleType) -> bool:
+    """Whether a file of tests is about the checks themselves."""
+    names = (
+        one.__name__ if isinstance(one, ModuleType) else getattr(one, "__module__", "") for one in vars(file).values()
+    )
+    return any(isinstance(name, str) and name.startswith("discreet.training.preflight.") for name in names)
+
+
 @pytest.fixture(autouse=True)
 def _known_checks(request: pytest.FixtureRequest) -> Iterator[None]:
     with ExitStack() as stack:
-        if "monkeypatch" not in request.fixturenames:
+        if not ("monkeypatch" in request.fixturenames or tests_checks(request.module)):
             for remembered, results in KNOWN.items():
                 stack.enter_context(remembered.in_(results))
         yield
