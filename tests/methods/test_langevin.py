@@ -208,15 +208,17 @@ def test_a_plan_with_other_noise_is_refused_before_it_is_charged(name: str, seve
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("several", [False, True])
-def test_another_population_than_the_plans_is_refused_before_it_is_charged(several: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("within", [0, 1, 2])
+def test_another_population_than_the_plans_is_refused_before_it_is_charged(within: int, tmp_path: Path) -> None:
     """Without declared steps too. Where rows are held out, all units or those trained on are both the plan's."""
     model, counted = wide(3), Metric(kind="accuracy", noise=5.0, rows="holdout")
     held_out = langevin_plan(holdout=0.1, metrics=[counted])  # whose population is that of the rows to train on
 
     def check(population: float, plan: Plan) -> None:
-        optimizer = SGLD(model.parameters(), population)
-        check_optimizer(Several(optimizer) if several else optimizer, plan)
+        optimizer: torch.optim.Optimizer = SGLD(model.parameters(), population)
+        for _ in range(within):
+            optimizer = Several(optimizer)
+        check_optimizer(optimizer, plan)
 
     for wrong in (2.4, 21.6, 240.0):
         with pytest.raises(InputError, match=f"SGLD: population is {wrong:g} and the plan's is 24, so"):

@@ -36,6 +36,10 @@ class NoiseAware(torch.optim.Optimizer):
         `noises`: the standard deviations that `tell` will report, step by step, up to float slack.
         """
 
+    def check_population(self, trained: float, held_out: float = 0.0) -> None:
+        """Refuse a plan that trains on another number of units than the optimizer was made for (`InputError`), before
+        anything is charged. With a share `held_out`, the number of all units is taken, too."""
+
     def _noise(self) -> Callable[[Tensor], float | Tensor]:
         """The reported standard deviation for a parameter. It is used for one step only, so no step uses the noise of
         an earlier one."""
@@ -63,3 +67,9 @@ def check_noise(optimizer: torch.optim.Optimizer, noises: Sequence[float]) -> No
     """Show an optimizer that uses it the noise of all steps beforehand (see `NoiseAware.check`)."""
     if isinstance(optimizer, NoiseAware):
         optimizer.check(noises)
+
+
+def check_population(optimizer: torch.optim.Optimizer, trained: float, held_out: float = 0.0) -> None:
+    """Show an optimizer that uses it the number of units beforehand (see `NoiseAware.check_population`)."""
+    if isinstance(optimizer, NoiseAware):
+        optimizer.check_population(trained, held_out)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discreet.core.errors import InputError
-from discreet.methods.noise_aware import NoiseAware, check_noise, tell_noise
+from discreet.methods.noise_aware import NoiseAware, check_noise, check_population, tell_noise
 
 
 class Several(NoiseAware):
@@ -50,6 +50,11 @@ class Several(NoiseAware):
         """Let the optimizers that use the noise check it."""
         for optimizer in self.optimizers:
             check_noise(optimizer, noises)
+
+    def check_population(self, trained: float, held_out: float = 0.0) -> None:
+        """Let the optimizers that use the number of units check it."""
+        for optimizer in self.optimizers:
+            check_population(optimizer, trained, held_out)
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """One step of each."""

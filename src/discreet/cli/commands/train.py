@@ -183,7 +183,7 @@ def _job(
 
 
 def _resumes_texts(folder: Path) -> bool:
-    """Whether the run to go on with is that of a language model. Of several processes the first one looks."""
+    """Whether a folder holds the run of a language model. The first of several processes looks."""
 
     def look() -> bool:
         found = is_begun(folder)

@@ -150,7 +150,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def results(bought: Sequence[Bought]) -> Sequence[str]:
-    """What was bought of every metric last, a line each."""
+    """The last bought value of every metric, one line each."""
     return [
         f"{one.metric.replace('_', ' ')} {one.value:.4g} +/- {one.deviation:.2g}, bought on private rows"
         for one in {one.metric: one for one in bought}.values()

@@ -95,11 +95,11 @@ def _compiled() -> Callable[[npt.NDArray[np.float32], Array], None]:
 
 
 TOGETHER = 128
-"""The most terms of several examples that `total` adds up without a stop, if an example has more than one."""
+"""The most terms of several examples that `total` adds up in one product, if an example has more than one."""
 
 
 def examples_together(terms: int) -> int:
-    """How many examples of so many terms each `total` may add up at once."""
+    """The number of examples that `total` may add up in one product, if each has so many terms."""
     return max(1, TOGETHER // max(1, terms))
 
 

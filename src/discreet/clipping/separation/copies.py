@@ -46,7 +46,8 @@ class OwnWeights:
         self.renewed(twin)
 
     def renewed(self, twin: nn.Module) -> bool:
-        """Whether the copy has the parameters that it had, in the same memory; it then has their values again."""
+        """Give the parameters of the copy their values again. False, and nothing is written, if the copy has other
+        parameters than it had, or has them in other memory."""
         if _places(twin) != self._places:
             return False
         for mine, value in self._pairs:
@@ -183,7 +184,7 @@ def _modules(*parts: object) -> set[nn.Module]:
 
 
 def _places(model: nn.Module) -> list[tuple[object, ...]]:
-    """Which parameters a model has, where their numbers lie in memory, and how they are read."""
+    """The name and identity of every parameter, its place in memory, and how the numbers there are read."""
     return [
         (name, id(one), one.data_ptr(), one.shape, one.stride(), one.dtype, one.is_conj(), one.is_neg())
         for name, one in model.named_parameters()

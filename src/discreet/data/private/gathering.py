@@ -1,4 +1,4 @@
-"""How rows are read from a data set: of a pair of tensors, many at once, or one after the other."""
+"""The ways in which data sets give rows: as a pair of tensors, many at once, or one after the other."""
 
 from __future__ import annotations
 

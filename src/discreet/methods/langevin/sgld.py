@@ -56,7 +56,7 @@ class SGLD(NoiseAware):
         return 4 * self.temperature / (self.population * std) ** 2
 
     def check_population(self, trained: float, held_out: float = 0.0) -> None:
-        """Refuse a plan that trains on another number of units. With a share `held_out`, that of all is taken, too."""
+        """Refuse a plan that trains on another number of units."""
         if not any(math.isclose(self.population, one, rel_tol=_MATCHES) for one in (trained, trained / (1 - held_out))):
             raise InputError(
                 f"SGLD: population is {self.population:g} and the plan's is {trained:g}, so the posterior would be "

@@ -16,7 +16,8 @@ from discreet.core.errors import InputError
 from discreet.core.events import Event, steps_of
 from discreet.data import Parts, PrivateData
 from discreet.mechanism import GRID_BITS, LARGEST_MULTIPLE, grid_for, noise_multiplier
-from discreet.methods import SGLD, Several, check_noise
+from discreet.methods import check_noise
+from discreet.methods.noise_aware import check_population
 from discreet.plan import AdaptivePlan, IndividualSampling, Plan, mean_noises
 from discreet.sampling import ROOM
 from discreet.training.preflight.data_check import try_every_row
@@ -92,9 +93,7 @@ def check_optimizer(
         )
     if plan.policy is None and plan.clipping.norm_at(0) is not None:
         check_noise(optimizer, mean_noises(plan))
-    for one in optimizer.optimizers if isinstance(optimizer, Several) else (optimizer,):
-        if isinstance(one, SGLD):
-            one.check_population(plan.population, 0.0 if plan.holdout is None else plan.holdout.share)
+    check_population(optimizer, plan.population, 0.0 if plan.holdout is None else plan.holdout.share)
 
 
 def check_grid(release: Event, units: int) -> None:
