@@ -69,7 +69,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def cross_terms_of_tied_weights_dropped(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(bookkeeping, "joined", lambda held: None)
-    patch.setattr(bookkeeping, "_squares", lambda held, _: sum(one.squares(name) for one, name in held))
+    patch.setattr(bookkeeping, "_squares", lambda held, *_: sum(one.squares(name) for one, name in held))
 
 
 def norm_of_a_group_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def bit_of_an_example_that_is_not_finite(patch: pytest.MonkeyPatch) -> None:
 
 def lengths_without_scales(patch: pytest.MonkeyPatch) -> None:
     real = bookkeeping._squares
-    patch.setattr(bookkeeping, "_squares", lambda held, _scale: real(held, None))
+    patch.setattr(bookkeeping, "_squares", lambda held, _scale, part=1: real(held, None, part))
 
 
 def box_without_edges(patch: pytest.MonkeyPatch) -> None:

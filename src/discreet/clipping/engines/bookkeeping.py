@@ -159,7 +159,7 @@ def measured(
                 squares[name] = _squares(held, None)
         return shares, squares
     scales = {} if clip.box else clip.scales
-    return shares, {name: _squares(held, scales.get(name)) for name, held in shares.items()}
+    return shares, {name: _squares(held, scales.get(name), _PASSES) for name, held in shares.items()}
 
 
 def settle(shares: Mapping[str, list[Share]], clip: Clip) -> None:
@@ -211,19 +211,20 @@ def _rule(call: Call) -> Rule:
     return made
 
 
-def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
+def _squares(held: list[Share], scale: Tensor | None, part: int = 1) -> Tensor:
     """The squared norm of each example's gradient for one parameter, divided by `scale` if given. The gradients of
-    several calls are added up before they are measured, block by block, since they are not orthogonal."""
+    several calls are added up before they are measured, block by block, since they are not orthogonal. `part`: of the
+    blocks in which `total_of` forms them."""
     first, name = held[0]
     if len(held) == 1:
         known = first.squares(name) if scale is None else first.scaled_squares(name, scale)
-        if known is not None:
+        if known is not None and (part == 1 or not first.forms_again(name)):
             return known
     terms, count = torch.stack([one.lengths(local) for one, local in held]).sum(0), sum(one.terms(x) for one, x in held)
     kind = wide_type(first.module.get_parameter(name).dtype)
     if scale is None:
-        return with_rounding(torch.cat([squared_norms(rows) for rows in _rows(held)]), terms, kind, count)
-    squares = torch.cat([_scaled_squares(rows, scale) for rows in _rows(held, _PASSES)])
+        return with_rounding(torch.cat([squared_norms(rows) for rows in _rows(held, part)]), terms, kind, count)
+    squares = torch.cat([_scaled_squares(rows, scale) for rows in _rows(held, part)])
     enlarged = with_rounding(squares, terms / scale.min(), kind, count)
     enough = enlarged <= squares * _HARDLY
     if bool(enough.all()):
@@ -267,7 +268,7 @@ def total_of(held: list[Share], parameter: nn.Parameter, weights: Tensor, clip: 
     if known is not None:
         return known.view(parameter.shape)
     if not clip.box and bool(((weights == 0) | (weights > SMALL)).all()):
-        return _plain_total(held, parameter, weights).double() / scale
+        return _plain_total(held, parameter, weights, _PASSES).double() / scale
     total, start = torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device), 0
     for block in _rows(held, _PASSES):
         rows, start = block.view(-1, *parameter.shape), start + len(block)
@@ -278,15 +279,16 @@ def total_of(held: list[Share], parameter: nn.Parameter, weights: Tensor, clip: 
     return total
 
 
-def _plain_total(held: list[Share], parameter: nn.Parameter, weights: Tensor) -> Tensor:
-    if len(held) == 1:
-        one, name = held[0]
+def _plain_total(held: list[Share], parameter: nn.Parameter, weights: Tensor, part: int = 1) -> Tensor:
+    one, name = held[0]
+    if len(held) == 1 and (part == 1 or not one.forms_again(name)):
         total = one.total(name, weights)
         return total if total.shape == parameter.shape else total.view(parameter.shape)
     # Gradients of several calls may cancel: the sum is one of the rows that were measured. Were each call summed by
-    # itself, the rounding of a long gradient, and of what is added to it, would stay.
+    # itself, the rounding of a long gradient, and of what is added to it, would stay. For one call, blocks of another
+    # size may give other gradients than were measured.
     total, start = torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device), 0
-    for rows in _rows(held):
+    for rows in _rows(held, part):
         total += weighted_sum(weights[start : start + len(rows)], rows).view(parameter.shape)
         start += len(rows)
     return total

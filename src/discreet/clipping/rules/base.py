@@ -90,6 +90,11 @@ class Rule(ABC):
         """Use what lies in a stack in the place of what `form_rows` returned."""
         raise NotImplementedError
 
+    def forms_again(self, name: str) -> bool:
+        """Whether `total` forms gradients that were formed to be measured. A module that runs again on another number
+        of examples may round otherwise, and take another branch, so the sum is then formed in the same blocks."""
+        return False
+
     def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:
         """The squared norms of gradients divided by `scale`, shaped like the parameter, if the rule can compute them
         without `rows` and the terms of `total` cannot cancel within one example; else None."""
@@ -198,6 +203,9 @@ class Formed(Rule):
         if self._kept is not None:
             return weighted_sum(weights, self._kept[name])
         return added(weighted_sum(weights[i:j], self._formed(i, j)[name]) for i, j in self._blocks())
+
+    def forms_again(self, name: str) -> bool:
+        return self._kept is None and name in self.formed
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         kept = self._formed(start, stop) if self._kept is None else self._kept

@@ -36,6 +36,9 @@ class OfUnits(Rule):
             self._kept[name] = torch.cat(blocks)
         return torch.cat([squared_norms(block) for block in blocks])
 
+    def forms_again(self, name: str) -> bool:
+        return name not in self._kept
+
     def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
         rows = (self.rows(name, i, j) for i, j in self._blocks(name))
         return torch.cat([norms_of((part / scale).reshape(len(part), -1), 1) for part in rows])
