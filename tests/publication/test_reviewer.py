@@ -277,16 +277,6 @@ def test_metrics_on_the_other_rows_do_not_pay(tmp_path: Path, capsys: pytest.Cap
     assert told(tmp_path / "out", capsys) == (1, "REJECTED: a metric is unpaid\n")
 
 
-def test_a_reader_without_memory_accuses_nobody(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def exhausted(*_: object) -> float:
-        raise MemoryError("Unable to allocate 19.1 GiB")
-
-    monkeypatch.setattr(reviewer, "epsilon_of", exhausted)
-    assert told(folder, capsys) == (1, "NOT COVERED: MemoryError Unable to allocate 19.1 GiB\n")
-
-
 def test_signatures(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     public = signature.new_key(tmp_path / "key")
     assert "not signed" in told(folder, capsys, "--key", public)[1]
@@ -304,23 +294,6 @@ def test_signatures(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     (folder / "signature.json").write_text(json.dumps(stated))
     edit(put("software", "torch", value="0"))(folder)
     assert "another certificate" in told(folder, capsys)[1]
-
-
-WRONG = [
-    [],
-    ["--help"],
-    ["F", "--key"],
-    ["F", "--key", "mine.pub"],
-    ["F", "G"],
-    ["F", "--key " + "0" * 64],
-    ["--strict"],
-]
-
-
-@pytest.mark.parametrize("arguments", WRONG, ids=" ".join)
-def test_a_wrong_call_is_no_verdict(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-    assert reviewer.main(arguments) == 2
-    assert capsys.readouterr().out.startswith("use: verify.py FOLDER")
 
 
 def test_a_certificate_that_assumes_nothing_is_rejected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

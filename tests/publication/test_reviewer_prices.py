@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from problems import tiny_plan
+from forging import claim, forged, times, told
+from problems import certified_run, tiny_plan
 from scipy.stats import norm
 
+from discreet import publish
 from discreet.core.events.event_json import to_json
-from discreet.plan import Plan, ShuffleSampling
+from discreet.plan import CyclicPoissonSampling, Plan, ShuffleSampling
 from discreet.verification.standalone import verify as reviewer
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +74,31 @@ def test_nor_is_an_honest_claim_of_many_steps(batch: float, steps: int, epsilon:
         reviewer.epsilon_of(events, 1e-5, "add_remove", claim / 20_000, claim)
     assert stopped.value.args == ("NOT COVERED", "a plan for which rounding decides")
     assert reviewer.epsilon_of(events, 1e-5, "add_remove", claim / 20_000, 0.98 * claim) > 0.98 * claim
+
+
+def test_a_claim_that_a_coarse_grid_misses_is_looked_at_on_a_finer_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An honest claim is accepted where the first grid finds 0.003 % more; 0.1 % less is rejected, and stays so if a
+    finer grid needs more memory than there is."""
+    sampling = CyclicPoissonSampling(rate=0.0006776427184835212, coefficients=(52470, 45293, 21608))
+    settings: dict[str, Any] = {"population": 2826, "delta": 9.72682379105238e-05, "clip_norm": 1.0}
+    plan = Plan.make(sampling, steps=36, noise_multiplier=1.1159370283783463, **settings)
+    folder = tmp_path / "out"
+    assert publish(certified_run(tmp_path, plan=plan), folder) == plan.guarantee()
+    assert told(folder, capsys)[1].startswith("ACCEPTED: epsilon 0.0051, ")
+    forged(folder, claim("epsilon", times(0.999)))
+    said = (1, "REJECTED: epsilon 0.00505679 is claimed, 0.00506206 was found\n")
+    assert told(folder, capsys) == said
+    real = reviewer.epsilon_of
+
+    def exhausted(*given: Any) -> float:
+        if given[3] < 1e-7:
+            raise MemoryError
+        return real(*given)
+
+    monkeypatch.setattr(reviewer, "epsilon_of", exhausted)
+    assert told(folder, capsys) == said
 
 
 @pytest.mark.parametrize(("multiplier", "delta"), [(0.3, 1e-5), (1.0, 1e-9), (30.0, 1e-3)])
