@@ -175,16 +175,32 @@ def test_an_unwritable_parent_is_refused_before_training(capsys: pytest.CaptureF
     refused([*arguments, "--out", "file/model"], ["file/model"], capsys)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["train", "digits"], ["tune", "digits", "--trials", "2", "--grid", "clip_norm=0.5,1", "--holdout", "10%"]],
-)
+SEARCH = ["tune", "digits", "--trials", "2", "--grid", "clip_norm=0.5,1", "--holdout", "10%"]
+OF_TEXTS = [
+    "train",
+    "texts.jsonl",
+    "--text",
+    "text",
+    "--unit",
+    "row",
+    "--model",
+    "m",
+    "--epsilon",
+    "8",
+    "--delta",
+    "1e-5",
+]
+
+
+@pytest.mark.parametrize("command", [["train", "digits"], SEARCH, [*OF_TEXTS, "--population", "60"]])
 def test_several_processes_are_refused_before_anything_is_there(
     command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert run(command) == 2
-    assert "WORLD_SIZE is '2', but a run is one process" in capsys.readouterr().err.splitlines()[-1]
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "WORLD_SIZE is '2', but a run is one process; start one only (python, not torchrun)" in said
+    assert ("--processes" in said) == (command == ["train", "digits"])  # others have no such option, or refuse it
     assert list(Path().iterdir()) == []
 
 

@@ -23,9 +23,10 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _KEPT, _LARGEST = 2**31 - 1, 1 << 25
 
 
-def refuse_several_processes() -> None:
+def refuse_several_processes(*, shared: bool = True) -> None:
     """Raise `InputError` if this process is one of several that a launcher started, or that torch.distributed connects,
-    and was not chosen to do for all of them what follows.
+    and was not chosen to do for all of them what follows. `shared`: whether several can take the steps together, in
+    another way.
 
     torch is not imported here: if nothing else has loaded it, there is no process group.
     """
@@ -33,12 +34,12 @@ def refuse_several_processes() -> None:
         return
     for name in _LAUNCHED:
         if (found := os.environ.get(name, "").strip()) not in ("", "1"):
-            raise _refused(f"{name} is {found!r}")
+            raise _refused(f"{name} is {found!r}", shared=shared)
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
         return
     if (size := distributed.get_world_size()) > 1:
-        raise _refused(f"torch.distributed connects {size} processes")
+        raise _refused(f"torch.distributed connects {size} processes", shared=shared)
 
 
 @contextmanager
@@ -101,10 +102,11 @@ class ProcessWide:
                     self._open.close()
 
 
-def _refused(found: str) -> InputError:
+def _refused(found: str, *, shared: bool) -> InputError:
+    together = ', or let several take its steps together: discreet train --processes N, Training(shard="replicate")'
     return InputError(
-        f"{found}, but a run is one process; start one only (python, not torchrun), or let several take its steps "
-        'together: discreet train --processes N, Training(shard="replicate"). Nothing was charged'
+        f"{found}, but a run is one process; start one only (python, not torchrun){together if shared else ''}. "
+        "Nothing was charged"
     )
 
 

@@ -99,7 +99,7 @@ class SearchJob:
 
     def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:
         """Search, publish, and return the guarantee with the winning run."""
-        refuse_several_processes()  # this and the next before the data is read
+        refuse_several_processes(shared=False)  # this and the next before the data is read
         on_device(nn.Module(), self.device)
         check_room(ledger, dataset_id, lambda: self.plan)
         if self.table is not None:

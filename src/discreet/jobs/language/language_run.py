@@ -138,7 +138,7 @@ class LanguageJob:
 
     def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained, OfTexts]:
         """Train and publish; return the guarantee with the run, and what is said of its texts."""
-        refuse_several_processes()  # this and the next before anything is read
+        refuse_several_processes(shared=False)  # this and the next before anything is read
         plan = self.plan()
         if self.begun is None:
             RunFolder(self.folder).check_new()
