@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from dp_accounting.dp_event import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+from scipy import stats
 
 from discreet.accounting.account import Method, account, guarantee
 from discreet.accounting.answers import tradeoff
 from discreet.accounting.answers.profile import delta_at, group_guarantee
 from discreet.accounting.answers.tradeoff import from_mu, from_pairs
+from discreet.accounting.pld.delta_profile import chord
 from discreet.accounting.theories import gdp
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
@@ -78,6 +80,29 @@ def test_groups_with_sampling() -> None:
     clt = 2 * gdp.clt_mu([(0.02, 1.0, 500)])
     assert two.epsilon == pytest.approx(gdp.epsilon_bounds(clt, delta)[1], rel=0.25)
     assert group_guarantee(event, 4, delta).epsilon > two.epsilon
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "size", "delta"), [(0.5, 0.6, 8, 1e-10), (0.9, 1.0, 8, 1e-10), (0.9, 0.6, 8, 1e-6)]
+)
+def test_a_group_whose_members_add_the_same_gets_no_more_than_it_is_promised(
+    rate: float, noise: float, size: int, delta: float
+) -> None:
+    """A threshold told such groups apart at this epsilon with up to 5,000 times delta: deltas near 0 were lost."""
+    found = group_guarantee(Poisson(rate, Gaussian(noise)), size, delta)
+    threshold = np.linspace(0, size + 40 * noise, 20_001)
+    drawn = stats.binom.pmf(np.arange(size + 1), size, rate)
+    seen = sum(share * stats.norm.sf((threshold - k) / noise) for k, share in enumerate(drawn))
+    excess = seen - np.exp(np.minimum(found.epsilon + stats.norm.logsf(threshold / noise), 50))
+    assert np.max(excess) <= delta
+
+
+def test_a_curve_is_nowhere_below_its_knots() -> None:
+    """Behind a knot at delta 1 a chord ended at 0, and not at the delta of its right end, if that was below 1e-16."""
+    epsilons, deltas = np.array([0.0, 6.0, 6.1, 9.0]), np.array([1.0, 1e-17, 1e-40, 1e-90])
+    assert np.all(chord(epsilons, deltas, epsilons) >= deltas)
+    just_before = np.array([6.0 * (1 - 2.0**-52)])
+    assert chord(epsilons, deltas, just_before)[0] >= 1e-17
 
 
 @pytest.mark.parametrize("size", [100, 10**9, 10**400])

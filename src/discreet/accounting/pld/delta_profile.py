@@ -111,10 +111,13 @@ def chord(epsilons: Array, deltas: Array, at: Array) -> Array:
     right = np.clip(np.searchsorted(epsilons, at), 1, len(epsilons) - 1)
     left = right - 1
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        share = np.expm1(at - epsilons[left]) / np.expm1(epsilons[right] - epsilons[left])
-    share = np.clip(np.where(np.isfinite(share), share, 0.0), 0.0, 1.0)
-    between = deltas[left] + share * (deltas[right] - deltas[left])
-    result: Array = np.minimum(between * (1 + 2.0**-48), deltas[left])
+        whole = np.expm1(epsilons[right] - epsilons[left])
+        share = np.expm1(at - epsilons[left]) / whole
+        rest = np.exp(at - epsilons[left]) * np.expm1(epsilons[right] - at) / whole
+    # Both shares on their own: 1 - share is rounded to 1e-16, and of a delta that falls by more nothing would be left.
+    between = np.clip(rest, 0.0, 1.0) * deltas[left] + np.clip(share, 0.0, 1.0) * deltas[right]
+    between = np.where(np.isfinite(between), between, deltas[left])
+    result: Array = np.minimum(between * (1 + 2.0**-40), deltas[left])
     return np.where(at >= epsilons[-1], deltas[-1], result)
 
 
