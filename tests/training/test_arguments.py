@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,33 @@ def test_masked_values_are_not_taken_for_the_numbers_below_the_mask() -> None:
     with pytest.raises(InputError, match="inputs has masked values, which are no numbers"):
         Training(**given(data=(hidden, KINDS.numpy())))
     Training(**given(data=(np.ma.masked_greater(ROWS.numpy(), 9.0), KINDS.numpy())))
+
+
+def test_what_opacus_made_is_left_behind() -> None:
+    opacus = pytest.importorskip("opacus", reason="opacus is not installed; it is in the extra dev")
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    rows = torch.utils.data.TensorDataset(ROWS, KINDS)
+    loader, how = torch.utils.data.DataLoader(rows, batch_size=10), {"noise_multiplier": 1.0, "max_grad_norm": 1.0}
+    with warnings.catch_warnings(action="ignore"):
+        engine = opacus.PrivacyEngine()
+        wrapper, optimizer, _ = engine.make_private(module=model, optimizer=inner, data_loader=loader, **how)
+    with pytest.raises(
+        UnsupportedModel, match=r"^'model' is a GradSampleModule of Opacus, .* its .to_standard_module\("
+    ):
+        Training(**given(model=wrapper, optimizer=optimizer))
+    with pytest.raises(UnsupportedModel, match=r"^'0' \(and 1 more\) is still wrapped by Opacus, .* made anew"):
+        Training(**given(model=model, optimizer=inner))
+    alone = wrapper.to_standard_module()
+    with pytest.raises(
+        UnsupportedModel, match=r"^the optimizer is a DPOptimizer of Opacus, .* its .original_optimizer$"
+    ):
+        Training(**given(model=alone, optimizer=optimizer))
+    Training(**given(model=alone, optimizer=optimizer.original_optimizer))
+    with pytest.raises(
+        InputError, match=r"^Training takes no max_physical_batch_size; .*EngineOptions\(physical_batch="
+    ):
+        Training(**given(max_physical_batch_size=8))
 
 
 def test_the_folder_in_the_place_of_the_run(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ _NOW = {
 _OURS = {
     "device": "move the model, model.to({value!r}), and then make the optimizer: the rows go where the model is",
     "batch_size": "the batch is the plan's: Plan.poisson(batch=...)",
+    "max_physical_batch_size": "rows go through the model EngineOptions(physical_batch=...) at a time",
     "max_grad_norm": "the clip norm is the plan's: Plan.poisson(clip_norm=...)",
     "noise_multiplier": "the noise is the plan's: Plan.poisson(noise_multiplier=...), or its calibrate(epsilon)",
     "epochs": "they are the plan's: Plan.poisson(epochs=...)",

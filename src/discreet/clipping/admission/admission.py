@@ -10,11 +10,11 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import UninitializedParameter
 
 from discreet.clipping.admission.batch_norm import groups_for
-from discreet.clipping.admission.foreign import foreign_tensors, makes_sparse_gradients, of_function
+from discreet.clipping.admission.foreign import foreign_tensors, is_of, makes_sparse_gradients, of_function
 from discreet.clipping.admission.mixing import Findings
 from discreet.clipping.admission.modes import keeps_statistics
 from discreet.clipping.named_tensors import named_tensors
-from discreet.core.errors import UnsupportedModel
+from discreet.core.errors import UnsupportedModel, kind_of
 
 _MIXES = (
     "lets the examples of a batch influence each other; make each example's output depend on that example alone (no "
@@ -123,9 +123,15 @@ def module_in_words(model: nn.Module, name: str) -> str:
 
 
 def admit_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
-    """`UnsupportedModel` for an optimizer that evaluates the loss, or whose parameters are not the private ones."""
+    """`UnsupportedModel` for an optimizer that evaluates the loss, that clips and adds noise by itself, or whose
+    parameters are not the private ones."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise UnsupportedModel("LBFGS evaluates the loss again and again within a step; use SGD, Adam or AdaGrad")
+    if is_of(optimizer, "opacus"):
+        raise UnsupportedModel(
+            f"the optimizer is {kind_of(optimizer)} of Opacus, which clips and adds noise by itself; give the one that "
+            "it was made of, its .original_optimizer"
+        )
     named = {id(parameter): name for name, parameter in model.named_parameters()}
     held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     wanted = {id(parameter) for parameter in private_parameters(model).values()}

@@ -1,4 +1,4 @@
-"""Parameters that engines cannot clip: sharded over processes, sparse, or with sparse gradients.
+"""Parameters that engines cannot clip: sharded over processes, sparse, or with sparse gradients; models in wrappers.
 
 For a sharded parameter an engine would find no gradient, or only that of the local part, and sum up zeros.
 """
@@ -19,14 +19,21 @@ _SHARED = (
     "the engines do not see the gradients of its parts; give the model whole, as it was before sharding "
     '(Training(shard="fully") shares it out)'
 )
+_OPACUS = "Opacus, whose hooks take gradients of rows by themselves; give the model alone"
 _SPARSE = "the engines clip dense gradients only; make it with sparse=False"
 
 
 def foreign_tensors(model: nn.Module) -> dict[str, str]:
-    """The faults of parameters and buffers that are no plain tensors, or else of modules that torch.distributed wraps:
-    the first of each kind, by name."""
+    """The faults of parameters and buffers that are no plain tensors, or else of modules that torch.distributed or
+    Opacus wraps, or that Opacus has left hooks in: the first of each kind, by name."""
     found = _first_of_each([(name, _kind(tensor)) for name, tensor in named_tensors(model).together.items()])
-    return found or _first_of_each([(name, _wrapper(module)) for name, module in model.named_modules()])
+    found = found or _first_of_each([(name, _wrapper(module)) for name, module in model.named_modules()])
+    return found or _first_of_each([(name, _hooked(module)) for name, module in model.named_modules()])
+
+
+def is_of(one: object, package: str) -> bool:
+    """Whether the class of `one`, or one that it is made of, comes from a package, which need not be installed."""
+    return any(kind.__module__.startswith(f"{package}.") for kind in type(one).__mro__)
 
 
 def refuse_foreign(parameters: Mapping[str, Tensor]) -> None:
@@ -61,9 +68,17 @@ def _kind(tensor: Tensor) -> str:
 
 
 def _wrapper(module: nn.Module) -> str:
-    """A description of a module whose class comes from torch.distributed; empty for others."""
-    made = any(kind.__module__.startswith("torch.distributed.") for kind in type(module).__mro__)
-    return f"{kind_of(module)}: {_SHARED}" if made else ""
+    """A description of a module whose class comes from torch.distributed, or wraps for Opacus; empty for others."""
+    if is_of(module, "opacus.grad_sample"):
+        return f"{kind_of(module)} of {_OPACUS}, its .to_standard_module()"
+    return f"{kind_of(module)}: {_SHARED}" if is_of(module, "torch.distributed") else ""
+
+
+def _hooked(module: nn.Module) -> str:
+    """A description of a module with hooks of Opacus; empty for others."""
+    if any(getattr(one, "__module__", "").startswith("opacus.") for one in module._forward_hooks.values()):
+        return f"still wrapped by {_OPACUS}, made anew, or .to_standard_module() of the wrapper"
+    return ""
 
 
 def _first_of_each(kinds: list[tuple[str, str]]) -> dict[str, str]:
