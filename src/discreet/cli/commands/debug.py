@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.options.json_output import JsonOption
+from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.run import (
     DataOption,
     DeltaOption,
@@ -68,7 +67,7 @@ def debug(
         if not as_json:
             typer.echo(_line(rung))
     if as_json:
-        typer.echo(json.dumps([asdict(rung) for rung in rungs]))
+        echo_json([asdict(rung) for rung in rungs])
     elif (word := _word(rungs)) is not None:
         typer.echo(word)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 from enum import StrEnum
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.options.accounting import AdjacencyOption, NoiseOption, StepsOption
-from discreet.cli.options.json_output import JsonOption
+from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.sampling import RateOption
 from discreet.cli.options.user_ledger import user_ledger
 from discreet.core.adjacency import Adjacency, Unit
@@ -35,7 +34,7 @@ def show(ledger: LedgerOption = None, as_json: JsonOption = False) -> None:
     """List the entries, one line each."""
     for entry in _open(ledger).walk():
         if as_json:
-            typer.echo(json.dumps({name: getattr(entry, name) for name in entry.__slots__ if name != "body"}))
+            echo_json({name: getattr(entry, name) for name in entry.__slots__ if name != "body"})
             continue
         what = {
             "budget": f"data set {entry.dataset}: {entry.body}",
@@ -76,7 +75,7 @@ def individual(
     shares = found.shares.tolist()
     typer.echo("discreet: private, like the data: computed without noise. Publish none of it", err=True)
     if as_json:
-        typer.echo(json.dumps({"private": True, "full": found.allowed / PARTS, "used": shares}))
+        echo_json({"private": True, "full": found.allowed / PARTS, "used": shares})
         return
     typer.echo(f"{len(shares)} units, each with a budget of {found.allowed / PARTS:g} steps at full length so far")
     counts = Counter(min(9, int(10 * share)) for share in shares)
@@ -152,7 +151,7 @@ def budget(
         if spent.share is not None:
             sums |= {"amounts": list(spent.amounts), "share": spent.share}
         facts = {"dataset": dataset_id, "spent": sums}
-        typer.echo(json.dumps({**facts, "budget": None if limit is None else filters.as_dict(limit)}))
+        echo_json({**facts, "budget": None if limit is None else filters.as_dict(limit)})
         return
     typer.echo(f"{dataset_id}: {in_words(limit, spent)}")
 

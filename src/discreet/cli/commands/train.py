@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -277,7 +276,7 @@ def _tell(job: Job, guarantee: Guarantee, trained: Trained, phases: Phases | Non
         bought = [asdict(one) for one in trained.bought]
         facts |= {"steps": trained.charged_steps, "public_test": dict(metrics), "bought": bought}
         facts["seconds"] = {name: round(taken, 3) for name, taken in phases.seconds.items()}
-        typer.echo(json.dumps(facts))
+        echo_json(facts)
         return
     if trained.ended is not None:
         typer.echo(f"the run ended after {trained.charged_steps} steps: {trained.ended}", err=True)

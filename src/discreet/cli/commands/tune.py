@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.options.json_output import JsonOption
+from discreet.cli.options.json_output import JsonOption, echo_json, encoded
 from discreet.cli.options.run import (
     DataOption,
     DatasetOption,
@@ -101,7 +100,7 @@ def _tell(job: SearchJob, guarantee: Guarantee, trained: Trained, alone: float, 
     """Print the result, for people or as JSON. `alone`: epsilon of a single run."""
     if as_json:
         facts = {"folder": str(job.target), "epsilon": guarantee.epsilon, "delta": guarantee.delta}
-        typer.echo(json.dumps(facts | {"epsilon_of_one_run": alone} | _of_winner(trained)))
+        echo_json(facts | {"epsilon_of_one_run": alone} | _of_winner(trained))
         return
     found = _of_winner(trained)
     typer.echo("winner: " + ", ".join(f"{name}={_shown(value)}" for name, value in found["winner"].items()))
@@ -170,4 +169,4 @@ def _of_winner(trained: Trained) -> dict[str, Any]:
 
 
 def _shown(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else encoded(value)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from discreet.cli.options.json_output import JsonOption
+from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.core.imports.plug_ins import without_plug_ins
 
 
@@ -28,7 +27,7 @@ def verify(
 
     verification = run_checks(folder, key, strict=strict)
     if as_json:
-        typer.echo(json.dumps(verification.as_dict()))
+        echo_json(verification.as_dict())
     else:
         for check in verification.checks:
             typer.echo(f"{'ok    ' if check.passed else 'FAILED'}  {check.name}: {check.detail}")

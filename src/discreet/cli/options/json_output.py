@@ -1,17 +1,26 @@
-"""`--json`: one JSON object on one line, for programs."""
+"""`--json`: JSON on one line, for programs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
 from typing import Annotated
 
 import typer
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity|NaN')
+_STANDARD = {"Infinity": "1e999", "NaN": "null"}
+"""What Python writes where JSON has no word, and what every parser reads: a number beyond all others, and no number."""
 
-def echo_json(fields: Mapping[str, object]) -> None:
-    """Print one JSON object on one line."""
-    # 1e999 is how standard JSON can say infinity; every parser reads it as a number beyond all others.
-    typer.echo(json.dumps(fields).replace("Infinity", "1e999"))
+
+def encoded(value: object, *, ascii_only: bool = True) -> str:
+    """A value as JSON on one line, in the words of the standard."""
+    written = json.dumps(value, ensure_ascii=ascii_only)
+    return _TOKEN.sub(lambda found: _STANDARD.get(found[0], found[0]), written)  # texts are found whole, and stay
+
+
+def echo_json(value: object) -> None:
+    """Print a value as JSON on one line."""
+    typer.echo(encoded(value))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import datetime
 import io
-import json
 import math
 from collections.abc import Iterator
 
+from discreet.cli.options.json_output import encoded
 from discreet.prediction.answers import Answers
 
 
@@ -22,7 +22,7 @@ def as_csv(said: Answers) -> Iterator[str]:
 def as_json(said: Answers) -> Iterator[str]:
     """The same figures as objects; null for rows that a treatment of the schema drops."""
     for row in _rows(said):
-        yield json.dumps(dict(zip(said.columns, row, strict=True)), ensure_ascii=False)
+        yield encoded(dict(zip(said.columns, row, strict=True)), ascii_only=False)
 
 
 def _rows(said: Answers) -> Iterator[tuple[object, ...]]:

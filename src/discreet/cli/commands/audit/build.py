@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from discreet.cli.options.json_output import JsonOption
+from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.run import (
     DataOption,
     DeltaOption,
@@ -55,7 +54,7 @@ def build(
     check_candidates(search, *named)
     found = audit_build(subject, search=search, effort=effort)
     if as_json:
-        typer.echo(json.dumps(found.as_dict()))
+        echo_json(found.as_dict())
     else:
         typer.echo("made-up rows only; nothing is charged")
         for line in found.lines():
