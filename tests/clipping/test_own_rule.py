@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip, check_rule
 from discreet.clipping.rules import RULES, Rule, rule
-from discreet.clipping.rules.numbers import norms_of, weighted_sum, with_rounding
+from discreet.clipping.rules.numbers import added, examples_together, norms_of, weighted_sum, with_rounding
 
 PAGE = Path(__file__).parents[2] / "docs" / "modules.md"
 
@@ -165,10 +165,34 @@ def test_a_rule_that_leaves_out_the_rounding_of_terms_that_cancel_is_found() -> 
     def check() -> None:
         check_rule(nn.Sequential(nn.Linear(5, 4), Gain()), torch.randn(6, 30, 5))
 
-    rule(Gain)(HonestGainRule)
+    rule(Gain)(FewRule)
     check()
     rule(Gain)(GainRule)
     with pytest.raises(AssertionError, match=r"places that cancel: an example moved .* gives their `lengths`"):
+        check()
+
+
+class FewRule(HonestGainRule):
+    """Adds up few examples at a time."""
+
+    def total(self, name: str, weights: Tensor) -> Tensor:
+        terms, each = self.activation * self.gradient, examples_together(self.activation.shape[1])
+        places = self.activation.shape[1]
+        blocks = zip(weights.to(terms.dtype).split(each), terms.split(each), strict=True)
+        return added(share.repeat_interleave(places) @ part.flatten(0, 1) for share, part in blocks)
+
+
+@pytest.mark.parametrize("places", [2, 5, 30, 200])
+def test_a_rule_that_adds_up_many_examples_beside_a_long_one_is_found(places: int) -> None:
+    torch.manual_seed(0)
+
+    def check() -> None:
+        check_rule(nn.Sequential(nn.Linear(5, 4), Gain()), torch.randn(6, places, 5))
+
+    rule(Gain)(FewRule)
+    check()
+    rule(Gain)(HonestGainRule)
+    with pytest.raises(AssertionError, match=r"'gain' of module '1' \(Gain\): terms of .* `examples_together"):
         check()
 
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping.admission.admission import private_parameters
+from discreet.clipping.capture.capture import capture
 from discreet.clipping.capture.owners import owners_of
 from discreet.clipping.clip import Clip, Group
 from discreet.clipping.engines.engine import ENGINES
-from discreet.clipping.rules import Vectorised
+from discreet.clipping.rules import Rule, Vectorised
+from discreet.clipping.rules.numbers import examples_together
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.units import Units
 from discreet.core.errors import CANNOT_TAKE, DiscreetError, first_line
 
 _TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 """The allowed distance between two sums, relative to batch x clip norm."""
+
+_BLOCKS, _LOST = 5, 0.45
+"""Blocks of examples beside a long term, and the share of their sum that may be lost there: one block is."""
 
 _SHARES = (0.1, 0.7, 10.0)
 """Clip norms, relative to the largest norm of a gradient: they clip all gradients, some, or none."""
@@ -31,8 +37,9 @@ def check_rule(model: nn.Module, inputs: Tensor) -> None:
     `inputs`: at least four examples along axis 0 (numbers or token indices); `model(inputs)`: one tensor, examples
     along axis 0. Checked in single and in double precision: the sum of clipped gradients for no, one and all examples,
     contiguous or not, and for units of several rows; that chunks add up; that no example moves the sum by more than the
-    clip norm, also where the gradients of its places cancel; that an example that is not finite does not change the
-    others. Random numbers start from a fixed seed.
+    clip norm, also where the gradients of its places cancel; that long terms of one stand beside few of others while
+    they are added up; that an example that is not finite does not change the others. Random numbers start from a fixed
+    seed.
 
     `AssertionError` says which check failed and by how much, or which module has no rule.
     """
@@ -60,6 +67,8 @@ def _check(model: nn.Module, inputs: Tensor, tolerance: float) -> None:
         _bounded(model, inputs, targets, clip, tolerance)
         _separate(model, inputs, targets, clip, tolerance)
     _bounded_where_places_cancel(model, inputs, 1e-6 * largest, tolerance)
+    if targets.dtype == torch.float32:  # in double precision, terms in the order of examples may be added up at once
+        _few_together(model, inputs)
 
 
 def _batches(inputs: Tensor, targets: Tensor) -> Iterator[tuple[str, Tensor, Tensor, Units | None]]:
@@ -166,6 +175,53 @@ def _cancelling(model: nn.Module, inputs: Tensor) -> Iterator[tuple[Tensor, Tens
         first, rest = gradients[:1].mul_(1e5).round_().tensor_split([1], places)  # whole, so that they cancel exactly
         first.copy_(-rest.sum(places, keepdim=True))
         yield x, gradients
+
+
+def _few_together(model: nn.Module, inputs: Tensor) -> None:
+    """A rule that adds up terms, and forms no gradients, loses few small ones beside a long one.
+
+    Between two examples whose gradients are long and cancel are some blocks of examples whose terms are each below
+    the rounding of a long sum. Added up with others first, they are not.
+    """
+    outputs = model(inputs[:1]).detach()
+    for axis, places in itertools.product(range(1, inputs.dim()), range(1, outputs.dim())):
+        x, gradient = inputs[:1].clone(), torch.randn_like(outputs)
+        x[:] = x.narrow(axis, 0, 1)
+        gradient[:] = gradient.narrow(places, 0, 1)
+        cancelling = (1e5 * gradient).round_()
+        cancelling.narrow(places, 0, 1).mul_(1 - outputs.shape[places])
+        for number, (one, name, _) in enumerate(_measured(model, x, cancelling)):
+            terms, room = int(torch.as_tensor(one.terms(name)).max()), float(one.squares(name).sqrt())
+            excess = room - float(one.rows(name, 0, 1).double().norm())
+            if terms == 1 or excess <= 1e-6 * float(one.lengths(name)):
+                continue  # it forms gradients, in which terms have cancelled
+            count = _BLOCKS * examples_together(terms) + 1
+            factors = torch.ones(count, *[1] * (outputs.dim() - 1))
+            factors[0] = 2.0 ** math.ceil(26 - math.log2(terms))  # a power of two, which rounds nothing
+            factors[-1] = -factors[0]
+            among = [*_measured(model, x.repeat(count, *[1] * (x.dim() - 1)), gradient * factors)]
+            one, name, described = among[number]
+            row = one.rows(name, 1, 2).double().flatten()
+            with torch.no_grad():
+                total = one.total(name, torch.ones(count, dtype=torch.float64)).double().flatten()
+            lost = float((total / (count - 2) - row).norm() / row.norm())
+            _claim(
+                not lost > _LOST or float(row.norm()) < 0.8 * float(one.lengths(name)[1]),
+                f"{name!r} of {described}: terms of {count - 2} examples are lost beside a long one ({lost:.0%}); a "
+                "rule that adds up terms without forming gradients takes `examples_together(terms)` examples at a time",
+            )
+
+
+def _measured(model: nn.Module, inputs: Tensor, gradients: Tensor) -> Iterator[tuple[Rule, str, str]]:
+    """The rule of each call of a module, after it has measured a parameter, with the names of both."""
+    for call in capture(model, lambda y, gradient: (y * gradient).sum(), inputs, gradients):
+        owner = call.owner
+        made = owner.rule(owner.module, owner.names, call.args, call.kwargs, call.gradients)
+        made.generator = call.generator
+        for name in owner.names:
+            with torch.no_grad():
+                made.squares(name)
+            yield made, name, owner.described
 
 
 def _separate(model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, tolerance: float) -> None:
