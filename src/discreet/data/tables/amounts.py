@@ -15,6 +15,7 @@ from discreet.data.tables.values import BadValue, Faults, Marks, first_rows_of, 
 
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _CENSORED = re.compile(r"\s*(?:<=|>=|[<>≤≥])\s*")
+_COMMA = re.compile(r"\s*(?:<=|>=|[<>≤≥])?\s*[+-]?\d+,\d+\s*")
 _UNREADABLE = "?"
 
 PERHAPS_ABSENT = ("None", "-", "unknown", "missing", "unbekannt")
@@ -73,7 +74,8 @@ def _of_texts(values: pa.Array, column: Number, marks: Marks, absent: BoolArray)
         if absent[row]:
             continue
         if number is None:
-            faults[row] = _no_number(values, row, limit is not None, marks)
+            limited = limit is not None and column.censored not in ("bound", "missing")
+            faults[row] = _no_number(values, row, limited, marks)
         else:
             found[row] = number
     return found, faults, absent
@@ -104,6 +106,8 @@ def _no_number(values: pa.Array, row: int, limited: bool, marks: Marks) -> str:
     said, text = shown(values, row, marks), str(values[row].as_py())
     if limited:
         return f"{said} is a limit and no number; say censored: bound (takes the limit), or missing, of the column"
+    if marks.decimal != "," and _COMMA.fullmatch(text):
+        return f"{said} is not a number: the decimal mark is {marks.decimal!r}; say csv: {{decimal: ','}} if a comma is"
     if marks.decimal != "." and "." in text:
         return f"{said} has a point, and the decimal mark is {marks.decimal!r}; say csv: {{thousands: .}} if it is that"
     if text.strip("'\"").lower() in ("true", "false"):

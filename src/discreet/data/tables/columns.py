@@ -30,7 +30,7 @@ import datetime
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from discreet.data.tables.categories import Boolean, Category, Missing
 from discreet.data.tables.magnitudes import POWERS
@@ -39,6 +39,8 @@ from discreet.plan.pydantic_base import Frozen
 
 Outside = Literal["clip", "missing", "drop", "refuse"]
 Censored = Literal["bound", "missing", "refuse"]
+
+_ISO = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 FILL_IN = "FILL_IN"
 """A draft's placeholder where public knowledge is needed."""
@@ -151,6 +153,13 @@ class Date(Frozen):
     missing: Missing | None = None
     outside: Outside | None = None
     scale: Literal["linear"] = "linear"
+
+    @field_validator("low", "high", mode="before")
+    @classmethod
+    def _is_a_day(cls, given: object) -> object:
+        if type(given) is datetime.date or (isinstance(given, str) and _ISO.fullmatch(given)):
+            return given
+        raise ValueError(f"a day is written as 2024-12-31 here, whatever the format of the column, got {str(given)!r}")
 
     @model_validator(mode="after")
     def _in_order(self) -> Date:

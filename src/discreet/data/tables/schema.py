@@ -89,7 +89,8 @@ class Schema(Frozen):
         beside = [name for name, column in self.columns.items() if not isinstance(column, Ignore) and name not in apart]
         if wide and beside:
             raise ValueError(
-                f"the model sees {wide[0]!r} and no other column beside it; say type: ignore for {beside[0]!r}"
+                f"the model sees {wide[0]!r} and no other column beside it; say type: ignore for it, or for all "
+                f"others: {_few(beside)}"
             )
 
     def check_target(self, name: str) -> None:

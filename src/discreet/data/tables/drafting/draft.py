@@ -53,11 +53,15 @@ _HEAD = """\
 # Not looked at: ranges, categories, and how many rows there are. A largest or rarest value can give somebody away,
 # so ranges and categories that were read off the table would need a price, and have none. Some are proposed, by the
 # name of a column or from public tables: check them.
-#   range       what values can be (an age: 0 to 120). Values outside are clipped. Or buy it with a noisy histogram:
-#               buy: {{between: [0, 300]}} in the place of low and high.
-#   categories  the list that a form or a code book has. Others become "other". Or buy those that are frequent, by
-#               counts with noise: buy: {{noise: 10}} in the place of categories.
+#   range       what values can be (an age: 0 to 120). Values outside are clipped.{buy_range}
+#   categories  the list that a form or a code book has. Others become "other".{buy_categories}
 """
+
+_BUY_RANGE = """ Or buy it with a noisy histogram:
+#               buy: {between: [0, 300]} in the place of low and high."""
+
+_BUY_CATEGORIES = """ Or buy those that are frequent, by
+#               counts with noise: buy: {noise: 10} in the place of categories."""
 
 
 _FOLDER = """\
@@ -131,7 +135,9 @@ def _lines(
     """Pieces of the draft; `above` are comments that stand above columns."""
     text = is_text(path)
     guessed = "types, limits (censored), formats of days" + (" and how the file is written" if text else "")
-    yield _HEAD.format(path=path.name, mark=FILL_IN, guessed=guessed)
+    people = known.unit not in (None, "row")
+    buy = ("", "") if people else (_BUY_RANGE, _BUY_CATEGORIES)  # what is bought protects single rows
+    yield _HEAD.format(path=path.name, mark=FILL_IN, guessed=guessed, buy_range=buy[0], buy_categories=buy[1])
     numbers = [name for name in kinds if _is_number(name)]
     if numbers and csv.header and text:
         yield (
@@ -139,17 +145,19 @@ def _lines(
             "# this draft shows somebody's row: throw it away, and draft again with --no-header.\n"
         )
     given = csv.model_dump(mode="json", exclude_defaults=True)
-    if given and text:
+    if given:
         shown = yaml.safe_dump(given, default_flow_style=True, allow_unicode=True, width=10**6).strip()
         yield f"csv: {shown}\n"
     unit = "  # row, if every person has one row at most; else the column that says whose a row is"
     yield f"unit: {FILL_IN + unit if known.unit is None else quoted(known.unit)}\n"
+    if people:
+        yield "# rows_per_unit: 4  # how many rows of each a step uses at most, drawn at random; 1 unless declared\n"
     size = f"{FILL_IN}  # how many people (rows), as the public may know it: a round number will do"
     yield f"population: {size if known.population is None else f'{known.population:.15g}'}\n"
     target = f"{FILL_IN}  # the column to predict"
     yield f"target: {target if known.target is None else quoted(known.target)}\n"
     names = [name for name in kinds if names_somebody(name)]
-    if names and known.unit in (None, "row"):
+    if names and not people:
         yield f"# row_id: {quoted(names[0])}  # names each row; --holdout 20% needs it, to measure on private rows\n"
     codes = {f"{code:.15g}": (public.name, names) for public in seen for code, names in public.codes.items()}
     yield f"missing: {listed_texts((*ABSENT, *codes))}\n"

@@ -46,6 +46,8 @@ ROW_NUMBERS = "{type: ignore}  # by its name, numbers of rows, as pandas and R w
 
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__|Unnamed: 0")
 
+_FREE_TEXT = "of free text, {type: text} if alone"
+
 _EPOCH = datetime.date(1970, 1, 1)
 
 
@@ -90,10 +92,10 @@ def column_line(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Kno
             if name in public.prose and name != known.target:
                 return f"{{type: text}}  # in {public.name} nearly every row has a text of its own"
             if name in public.unlike:
-                why = f"in {public.name} nearly every row has another value; of free text, {{type: text}}"
+                why = f"in {public.name} nearly every row has another value; {_FREE_TEXT}"
                 return f"{{type: ignore}}  # {why}"
         shares = _shares(name, kind, seen, known)
-        return f"{{type: category, categories: {FILL_IN}{shares}}}  # of free text {{type: text}}, or {{type: ignore}}"
+        return f"{{type: category, categories: {FILL_IN}{shares}}}  # {_FREE_TEXT}, else {{type: ignore}}"
     return "{type: ignore}  # values of this type cannot be used"
 
 
