@@ -104,6 +104,13 @@ def test_people_read_phases_and_epsilons(capsys: Capture) -> None:
     assert "after step 1\n" in out
 
 
+def test_a_plan_for_people_counts_people(capsys: Capture) -> None:
+    write(unit="user", rows_per_unit=2)
+    assert shown(capsys)["unit"] == "user"
+    assert run(["plan", "mine.yaml", "--no-probe"]) == 0
+    assert ", batches of 20 expected users out of 40\n" in capsys.readouterr().out
+
+
 def test_an_adaptive_plan_shows_its_filter(capsys: Capture) -> None:
     write(**ADAPTIVE)
     facts = shown(capsys)

@@ -122,3 +122,10 @@ def test_columns_are_copied_and_parquet_is_written(capsys: pytest.CaptureFixture
     assert "no column 'name'" in capsys.readouterr().err
     assert run(["predict", "m", "n.csv", "--out", "q.parquet", "--json"]) == 2
     assert "--json writes text" in capsys.readouterr().err
+    assert run(["predict", "m", "n.csv", "--out", "q.XLSX"]) == 2
+    assert "not written as .xlsx; name a .csv file" in capsys.readouterr().err
+    assert run(["predict", "m", "n.csv", "--out", "q.jsonl"]) == 2
+    assert "add --json" in capsys.readouterr().err
+    assert not list(Path().glob("q.*"))
+    assert lines(capsys, "m", "n.csv", "--out", "q.jsonl", "--json") == []
+    assert len(Path("q.jsonl").read_text().splitlines()) == 3

@@ -236,7 +236,13 @@ def test_a_row_beyond_the_names_of_a_spreadsheet_is_refused(tmp_path: Path) -> N
     for row in (["a", "b"], [1, 2], [3, 4, 5]):
         book.active.append(row)
     book.save(tmp_path / "t.xlsx")
-    with pytest.raises(InputError, match="a row with more cells than the first; give every column a name"):
+    with pytest.raises(
+        InputError, match=r"a row with more cells than the first; give every column a name, or empty them$"
+    ):
+        draft(tmp_path / "t.xlsx")
+    book.create_sheet("Data")
+    book.save(tmp_path / "t.xlsx")
+    with pytest.raises(InputError, match="or put the sheet with the table before 'Sheet', which is read"):
         draft(tmp_path / "t.xlsx")
 
 

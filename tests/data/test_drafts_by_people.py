@@ -50,9 +50,7 @@ def test_a_day_in_another_form_is_told_how_days_are_written(low: str, tmp_path: 
     schema.write_text(
         f"unit: row\npopulation: 9\ntarget: day\ncolumns:\n  day: {{type: date, low: {low}, high: 2022-01-01}}\n"
     )
-    with pytest.raises(
-        InputError, match=r"day.*low: a day is written as 2024-12-31 here, .* got '(1920|01\.01\.1920)"
-    ):
+    with pytest.raises(InputError, match=r"day.*low: a day is written as 2024-12-31 here, .* got '(1920|01\.01\.1920)"):
         load_schema(schema)
 
 

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from discreet.prediction.answers import Answers
 
 
+_OTHER_KINDS = (".xlsx", ".xlsm", ".xls", ".ods", ".sav", ".dta", ".feather", ".gz", ".zip")
+"""Endings of files that no program would open if they held lines of text."""
+
+_LINES = (".json", ".jsonl", ".ndjson")
+
+
 def predict(
     folder: Annotated[Path, typer.Argument(help="A published folder.")],
     data: Annotated[
@@ -37,9 +43,18 @@ def predict(
     """Predict new rows with a published model, once its files are found to be the certified ones."""
     if out is not None and out.exists() and not force:
         raise InputError(f"{out} exists already; name another file with --out, or overwrite it with --force")
-    parquet = out is not None and out.suffix.lower() in (".parquet", ".pq")
+    ending = "" if out is None else out.suffix.lower()
+    parquet = ending in (".parquet", ".pq")
     if parquet and as_json:
         raise InputError("--json writes text; name a file that does not end in .parquet, or leave --json out")
+    if ending in _OTHER_KINDS:
+        raise InputError(
+            f"predictions are not written as {ending}; name a .csv file, which spreadsheets open, or .parquet"
+        )
+    if ending in _LINES and not as_json:
+        raise InputError(
+            f"a {ending} file holds JSON, a line for each row; add --json, or name a .csv or .parquet file"
+        )
     kept = [name.strip() for name in keep.split(",") if name.strip()]
     read(folder / CERTIFICATE)  # what is no published folder is said before PyTorch is loaded
     from discreet.cli.show.predictions import as_csv

@@ -91,6 +91,7 @@ def _common(plan: Plan | AdaptivePlan) -> dict[str, Any]:
         "epsilon": promised.epsilon,
         "delta": promised.delta,
         "adjacency": promised.adjacency.value,
+        "unit": promised.unit.value,
         "method": promised.method,
         "sampling": plan.sampling.model_dump(mode="json"),
         "population": plan.population,
@@ -107,7 +108,7 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
     """The same for people."""
     sizes = sorted(size for size, _ in facts.get("batches", [[facts["expected_batch"], 0]]))
     size = f"{sizes[0]:.6g}" if sizes[0] == sizes[-1] else f"{sizes[0]:.6g} to {sizes[-1]:.6g}"
-    batch = f"batches of {size} expected examples out of {facts['population']:.6g}"
+    batch = f"batches of {size} expected {facts['unit']}s out of {facts['population']:.6g}"
     below = ", below 1 / population" if facts["delta"] < 1 / facts["population"] else ""
     below += large_delta(facts["delta"], facts["population"])
     promised = f"epsilon {rounded_up(facts['epsilon'])} at delta {facts['delta']:g}{below}, {facts['adjacency']}"

@@ -69,10 +69,14 @@ class _Cell:
 
 def _first_sheet(path: Path, pandas: Any) -> list[tuple[str, list[Any]]]:
     with pandas.ExcelFile(path) as book:
+        first, *others = map(str, book.sheet_names)
         names = pandas.read_excel(book, nrows=0).columns
         frame = pandas.read_excel(book, converters=dict.fromkeys(names, _Cell))
     if len(frame.columns) > len(names):
-        raise InputError(f"{path} has a row with more cells than the first; give every column a name, or empty them")
+        more = f", or put the sheet with the table before {first!r}, which is read as it comes first" if others else ""
+        raise InputError(
+            f"{path} has a row with more cells than the first; give every column a name, or empty them{more}"
+        )
     texts = [str(name) for name in names]
     twice = [name for name in texts if texts.count(name) > 1]
     if twice:  # the number 1 and the text "1"
