@@ -158,3 +158,13 @@ def test_bad_noise_lists(capsys: Capture, tmp_path: Path, text: str | None) -> N
     assert captured.out == ""
     assert len(captured.err.splitlines()) == 1
     assert str(listed) in captured.err
+
+
+def test_delta_and_epsilon_are_shown_rounded_up(capsys: Capture) -> None:
+    """To the nearest they would be 0.000695894 and 1.23456: a promise that is not proved."""
+    assert run([*EPSILON[:-1], str(1 / 1437)]) == 0
+    assert " at delta 0.000695895, " in capsys.readouterr().out
+    assert run(["calibrate", *CALIBRATE[1:-1], str(1 / 1437)]) == 0
+    assert " at delta 0.000695895, " in capsys.readouterr().out
+    assert run([*EPSILON[:-2], "--at-epsilon", "1.2345612"]) == 0
+    assert " at epsilon 1.23457, " in capsys.readouterr().out

@@ -58,3 +58,6 @@ def test_as_text_it_is_one_line_rounded_to_the_safe_side() -> None:
         "epsilon 1.0001 (at least 0.9999) at delta 1e-05, add_remove, unit example, by pld"
     )
     assert str(made(math.inf)) == "epsilon infinite at delta 1e-05, add_remove, unit example, by pld"
+    delta = 1 / 1437  # six digits of it, to the nearest, are less
+    assert " at delta 0.000695895, " in str(made(delta=delta))
+    assert '<td style="text-align:left">0.000695895</td>' in made(delta=delta)._repr_html_()

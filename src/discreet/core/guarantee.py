@@ -9,7 +9,7 @@ from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.core.html import fact_table
-from discreet.core.rounding import places_down, places_up
+from discreet.core.rounding import delta_up, places_down, places_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class Guarantee:
         """One line; epsilon is rounded up, the lower bound down."""
         least = "" if self.lower is None else f" (at least {places_down(self.lower)})"
         whom = f"{self.adjacency.value}, unit {self.unit.value}, by {self.method}"
-        return f"epsilon {places_up(self.epsilon)}{least} at delta {self.delta:g}, {whom}"
+        return f"epsilon {places_up(self.epsilon)}{least} at delta {delta_up(self.delta)}, {whom}"
 
     def _repr_html_(self) -> str:
         """A table for notebooks; epsilon is rounded up, the lower bound down."""
         facts = {
             "epsilon": f"at most {places_up(self.epsilon)}",
             "at least": None if self.lower is None else places_down(self.lower),
-            "delta": f"{self.delta:g}",
+            "delta": delta_up(self.delta),
             "neighbours": self.adjacency.value,
             "protected": f"one {self.unit.value}",
             "theorem": self.method,

@@ -24,6 +24,11 @@ def rounded_down(value: float, digits: int = 5) -> str:
     return _rounded(value, digits, ROUND_FLOOR)
 
 
+def delta_up(value: float) -> str:
+    """A delta for a line: six significant digits, rounded up."""
+    return rounded_up(value, 6)
+
+
 def places_up(value: float | Decimal, places: int = 4) -> str:
     """`value` with `places` digits after the point, never below it."""
     return _placed(value, places, ROUND_CEILING)

@@ -25,7 +25,7 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import BudgetExhausted, InputError, NotProved
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee
-from discreet.core.rounding import rounded_up
+from discreet.core.rounding import delta_up, rounded_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,16 @@ class Spent:
 def in_words(budget: Filter | None, spent: Spent) -> str:
     """The spent part of the budget, in words and rounded up."""
     whole = None if budget is None else budget.guarantee()
-    of = "no budget set" if whole is None else f"of epsilon {rounded_up(whole.epsilon, 6)}, delta {whole.delta:g}"
+    of = (
+        "no budget set"
+        if whole is None
+        else f"of epsilon {rounded_up(whole.epsilon, 6)}, delta {delta_up(whole.delta)}"
+    )
     if budget is not None and budget.unit is Unit.USER:
         of += " for users, all rows of each together"
     if budget is not None and spent.share is not None:
         return f"{rounded_up(100 * spent.share)} % spent in {_runs(spent.runs)}, {of} by filter {budget.kind}"
-    sums = f"epsilon {rounded_up(spent.epsilon, 6)}, delta {rounded_up(spent.delta, 6)}"
+    sums = f"epsilon {rounded_up(spent.epsilon, 6)}, delta {delta_up(spent.delta)}"
     return f"spent {sums} in {_runs(spent.runs)}, {of}"
 
 
@@ -114,8 +118,8 @@ def admit_run(budget: Filter, earlier: Charged, run: Guarantee, dataset: str) ->
     if not (after.epsilon <= budget.epsilon and after.delta <= budget.delta):
         before = earlier.spent
         raise BudgetExhausted(
-            f"the run needs epsilon {rounded_up(run.epsilon, 6)} and delta {run.delta:.3g}, but data set "
-            f"{dataset!r} has spent {rounded_up(before.epsilon, 6)} and {before.delta:.3g} of "
+            f"the run needs epsilon {rounded_up(run.epsilon, 6)} and delta {delta_up(run.delta)}, but data set "
+            f"{dataset!r} has spent {rounded_up(before.epsilon, 6)} and {delta_up(before.delta)} of "
             f"{budget.epsilon:.6g} and {budget.delta:.3g} in {_runs(before.runs)}; nothing was charged"
         )
 

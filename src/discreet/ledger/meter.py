@@ -18,6 +18,7 @@ from discreet.accounting.adaptive.filters import Filter
 from discreet.core.errors import BudgetExhausted, LedgerError
 from discreet.core.events import Event
 from discreet.core.events.event_json import from_json
+from discreet.core.rounding import places_up
 from discreet.ledger import store
 from discreet.ledger.chain import check_seal
 
@@ -52,7 +53,7 @@ def admit(budget: Filter, spent: Amounts, event: Event, steps: int, whose: str) 
     if not propose(budget, spent, event).admitted:
         raise BudgetExhausted(
             f"the next {steps} steps do not fit the {budget.kind} budget of {whose}, of which "
-            f"{share(budget, spent):.4%} is spent; nothing was charged"
+            f"{places_up(100 * share(budget, spent))} % is spent; nothing was charged"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.guarantee import Guarantee
-from discreet.core.rounding import places_up
+from discreet.core.rounding import delta_up, places_up
 from discreet.plan.clip_rules import ClipRule
 from discreet.plan.fixed import FixedPlan
 from discreet.plan.metrics import Metric
@@ -58,7 +58,7 @@ def named_facts(plan: AnyPlan, steps: str, noise: str, **more: str) -> dict[str,
         **more,
         "metrics bought": ", ".join(metric.name for metric in plan.metrics) or None,
         "epsilon": places_up(plan.guarantee().epsilon),
-        "delta": f"{plan.delta:g}{large_delta(plan.delta, plan.population)}",
+        "delta": f"{delta_up(plan.delta)}{large_delta(plan.delta, plan.population)}",
     }
 
 

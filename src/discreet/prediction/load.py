@@ -21,7 +21,7 @@ from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.certificate.tensorfile import tensor_digests
 from discreet.core.errors import InputError, VerificationFailed, first_line, kind_of
 from discreet.core.html import fact_lines, fact_table
-from discreet.core.rounding import places_up
+from discreet.core.rounding import delta_up, places_up
 from discreet.prediction.steps import Step, build_step
 from discreet.recipes.models.models import CODES, MODELS
 
@@ -53,7 +53,7 @@ class Predictor:
             "model": type(self.model).__name__,
             "parameters": f"{sum(tensor.numel() for tensor in self.model.parameters()):,}",
             "rows": None if self.spec.inputs is None else f"of shape {self.spec.inputs}",
-            "epsilon": f"at most {places_up(claim['epsilon'])} at delta {claim['delta']:g}",
+            "epsilon": f"at most {places_up(claim['epsilon'])} at delta {delta_up(claim['delta'])}",
             "protected": f"one {claim['unit']}, {claim['adjacency']}",
             "started from": ", ".join(one.line for one in EarlierRun.named(self.certificate.get("warm_start"))) or None,
         }

@@ -25,7 +25,7 @@ from discreet.audit.builds.small_plans import small
 from discreet.audit.builds.subject import Subject
 from discreet.audit.outcomes import Outcome
 from discreet.core.array_types import Array
-from discreet.core.rounding import rounded_down, rounded_up
+from discreet.core.rounding import delta_up, rounded_down, rounded_up
 from discreet.plan import NoSampling, Plan
 from discreet.randomness import TestStream
 
@@ -123,7 +123,8 @@ def game_outcomes(subject: Subject, *, runs: int = RUNS) -> list[Outcome]:
     most = gdp.epsilon_bounds(claimed, delta)[1]
     said = (
         f"one step gives away mu of at least {low:.3g} ({CONFIDENCE:.0%} confidence), and the plan says at most "
-        f"{claimed:.3g}: epsilon from {rounded_down(epsilon, 3)} to {rounded_up(most, 3)} at delta {delta:g}"
+        f"{rounded_up(claimed, 3)}: epsilon from {rounded_down(epsilon, 3)} to {rounded_up(most, 3)} at delta "
+        f"{delta_up(delta)}"
     )
     figures = {"mu": low, "claimed": claimed, "epsilon": epsilon, "runs": float(runs)}
     return [Outcome(name, said, p=found.p(claimed), figures=figures, seconds=seconds)]

@@ -58,7 +58,6 @@ from discreet.core.metric_names import (
     unit_of,
 )
 from discreet.core.processes import launched, rank, world_size
-from discreet.core.rounding import places_up
 from discreet.jobs.language.begun_options import Said, is_begun
 from discreet.jobs.language.language_facts import Budget, Settings
 
@@ -220,7 +219,7 @@ def _fine_tune(
         guarantee, trained, texts = job.run(ledger=charged, dataset_id=dataset_id or "")
     metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
     figures = "".join(f", public {name} {value:.4f}" for name, value in metrics.items())
-    typer.echo(f"{job.target}: certified epsilon {places_up(guarantee.epsilon)} at delta {guarantee.delta:g}{figures}")
+    typer.echo(f"{job.target}: {prices.certified(guarantee)}{figures}")
     for line in summary(texts, guarantee):
         typer.echo(line)
 
@@ -285,7 +284,7 @@ def _tell(job: Job, guarantee: Guarantee, trained: Trained, phases: Phases | Non
     table = job.recipe.table
     figures = _seen(metrics, {} if table is None else {name: table.columns[name].type for name in table.target})
     seen = f", public test {', '.join(figures)}" if figures else ""
-    typer.echo(f"{job.target}: certified epsilon {places_up(guarantee.epsilon)} at delta {guarantee.delta:g}{seen}")
+    typer.echo(f"{job.target}: {prices.certified(guarantee)}{seen}")
     to_terminal(f"read {job.target / 'report.html'}, and check it: discreet verify {job.target}")
     _announce(prices.unmeasured(job.recipe, job.table))
     if no_better(metrics):

@@ -30,7 +30,7 @@ from discreet.cli.options.table import NO_TABLE, TableOptions
 from discreet.cli.options.user_ledger import ledger_of
 from discreet.cli.show import prices, public_rows
 from discreet.cli.show.messages import spoken
-from discreet.core.rounding import rounded_up
+from discreet.core.rounding import delta_up, rounded_up
 
 if TYPE_CHECKING:
     from discreet.core.guarantee import Guarantee
@@ -108,7 +108,9 @@ def _tell(job: SearchJob, guarantee: Guarantee, trained: Trained, alone: float, 
         typer.echo(line)
     metrics = found["public_test"]
     accuracy = f", public test accuracy {metrics['accuracy']:.1%}" if "accuracy" in metrics else ""
-    certified = f"certified epsilon {rounded_up(guarantee.epsilon)} at delta {guarantee.delta:g} for the whole search"
+    certified = (
+        f"certified epsilon {rounded_up(guarantee.epsilon)} at delta {delta_up(guarantee.delta)} for the whole search"
+    )
     typer.echo(f"{job.target}: {certified}{accuracy}")
 
 

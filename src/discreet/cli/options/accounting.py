@@ -20,7 +20,7 @@ from discreet.core.disk import refuse_special
 from discreet.core.errors import InputError, plain
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee, Published, Statement
-from discreet.core.rounding import rounded_down, rounded_up
+from discreet.core.rounding import delta_up, rounded_down, rounded_up
 from discreet.sampling import Draws
 
 _LARGEST_LIST, _MOST_PHASES = 1 << 20, 10_000
@@ -148,7 +148,7 @@ def show(statement: Statement, as_json: bool, extra: Sequence[tuple[str, float]]
         return
     prefix = f"{named(dict(extra))}: " if extra else ""
     typer.echo(
-        f"{prefix}epsilon {rounded_up(statement.epsilon)}{_at_least(statement)} at delta {statement.delta:g}, "
+        f"{prefix}epsilon {rounded_up(statement.epsilon)}{_at_least(statement)} at delta {delta_up(statement.delta)}, "
         f"{statement.adjacency.value}, {_standing(statement)}"
     )
 

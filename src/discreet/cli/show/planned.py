@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from discreet.cli.show import prices, public_rows, wall_time
-from discreet.core.rounding import rounded_up
+from discreet.core.rounding import delta_up, rounded_up
 from discreet.plan.plan_facts import large_delta
 
 if TYPE_CHECKING:
@@ -111,7 +111,9 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
     batch = f"batches of {size} expected {facts['unit']}s out of {facts['population']:.6g}"
     below = ", below 1 / population" if facts["delta"] < 1 / facts["population"] else ""
     below += large_delta(facts["delta"], facts["population"])
-    promised = f"epsilon {rounded_up(facts['epsilon'])} at delta {facts['delta']:g}{below}, {facts['adjacency']}"
+    promised = (
+        f"epsilon {rounded_up(facts['epsilon'])} at delta {delta_up(facts['delta'])}{below}, {facts['adjacency']}"
+    )
     if "filter" in facts:
         lines = [
             f"at most {facts['most_steps']} steps ({facts['most_epochs']:.4g} epochs), {batch}",

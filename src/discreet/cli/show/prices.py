@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from discreet.core.rounding import rounded_up
+from discreet.core.guarantee import Guarantee
+from discreet.core.rounding import delta_up, places_up, rounded_up
 
 if TYPE_CHECKING:
     from discreet.accounting.adaptive.filters import Filter
@@ -147,6 +148,11 @@ def _predicts_numbers(recipe: Recipe) -> bool:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} columns"
+
+
+def certified(guarantee: Guarantee) -> str:
+    """The end of a run, in words: what is certified of its model."""
+    return f"certified epsilon {places_up(guarantee.epsilon)} at delta {delta_up(guarantee.delta)}"
 
 
 def results(bought: Sequence[Bought]) -> Sequence[str]:

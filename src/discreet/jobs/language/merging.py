@@ -19,7 +19,7 @@ from discreet.certificate.earlier_runs import EarlierRun
 from discreet.core.disk import real, whole_folder
 from discreet.core.errors import InputError
 from discreet.core.imports.extras import extra
-from discreet.core.rounding import places_up
+from discreet.core.rounding import delta_up, places_up
 from discreet.jobs.language.base_folder import PROOF, without_bars
 from discreet.jobs.language.published_texts import PublishedTexts
 from discreet.publication.pages.formats import markdown
@@ -80,7 +80,7 @@ def card(published: PublishedTexts) -> str:
         base_digest=facts["base"]["sha256"],
         digest=published.digest,
         epsilon=places_up(claim["epsilon"]),
-        delta=f"{claim['delta']:g}",
+        delta=delta_up(claim["delta"]),
         earlier=[markdown(one.line) for one in EarlierRun.named(facts.get("warm_start"))],
         canaries=shown,
         exposure=statistics.mean(one.exposure for one in shown) if shown else 0.0,

@@ -25,6 +25,7 @@ from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import Allocation, Gaussian, Poisson, Repeat
+from discreet.core.rounding import delta_up
 from discreet.plan.plan import Plan
 from discreet.plan.sampling import Sampling
 from discreet.sampling import AllocationSampling, CyclicPoissonSampling, FixedSizeSampling, PoissonSampling
@@ -158,7 +159,7 @@ def _spread(population: float, epochs: float, batch: int, mu: float) -> float:
 
 def _delta(population: float, delta: float | None) -> tuple[float, str]:
     if delta is not None:
-        return checks.open_unit("delta", delta), f"delta {delta:g}: as asked for"
+        return checks.open_unit("delta", delta), f"delta {delta_up(delta)}: as asked for"
     found = checks.default_delta(population)
     return (
         found,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from discreet.certificate.earlier_runs import EarlierRun
 from discreet.clipping.engines.engine import Engine
 from discreet.core.html import fact_lines, fact_table
-from discreet.core.rounding import places_up
+from discreet.core.rounding import delta_up, places_up
 from discreet.ledger import Entry
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import RoundedSampler, Stream, SystemStream
@@ -122,7 +122,7 @@ class Trained:
             charged = {"charged": "the search as a whole", "winner": winner}
         facts: dict[str, object] = charged | {
             "epsilon of the plan": places_up(self.plan.guarantee().epsilon),
-            "delta": f"{self.plan.delta:g}",
+            "delta": delta_up(self.plan.delta),
             "randomness": "test: it cannot be published" if self.mechanism.randomness == "test" else None,
             "ended": self.ended,
         }

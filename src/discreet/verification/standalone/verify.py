@@ -771,9 +771,9 @@ def check(folder: Path, key: str | None, strictly: bool = False) -> str:  # the 
     most, whom = math.ceil(claim["epsilon"] * 1e4) / 1e4, "a person" if claim["unit"] == "user" else "a row"
     sure, more = math.ceil(1000 / (1 + math.exp(-most))) / 10, f"\n{beside}." if beside else ""
     public = "".join("\n" + said.format_map(facts[name]) for name, said in FREE.items() if name in facts)
-    return f"""epsilon {most:.4f}, delta {claim["delta"]:g} and {claim["adjacency"]} follow from the events.
+    return f"""epsilon {most:.4f}, delta {claim["delta"]} and {claim["adjacency"]} follow from the events.
 In words: whoever thinks it equally likely that {whom} is in the data or not can be sure of either to at most {sure} %
-after all that he learns from this model, but for a chance of about {claim["delta"]:g}. {signed}{public}
+after all that he learns from this model, but for a chance of about {claim["delta"]}. {signed}{public}
 Not checked: any lower bound, and what {", ".join(SEALED)} say but for canaries in the first.{more}
 Nobody has checked that training released what the events say and nothing else from the data, nor what is assumed:
 """ + "\n".join(textwrap.fill(text, 100, initial_indent="- ", subsequent_indent="  ") for text in facts["assumptions"])

@@ -20,7 +20,7 @@ from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import Event
-from discreet.core.rounding import rounded_up
+from discreet.core.rounding import delta_up, rounded_up
 from discreet.sampling import Options, PoissonSampling
 
 RhoOption = Annotated[
@@ -241,7 +241,7 @@ def _show(limit: Limit, event: Event, spent: float, found: dict[str, float], as_
         echo_json(fields)
         return
     what = {"mu": "mu", "advantage": "advantage", "tpr": f"true positives at {limit.fpr} false positives"}[limit.name]
-    but = f" but for {limit.delta:g}" if limit.name == "mu" and limit.delta else ""
+    but = f" but for {delta_up(limit.delta)}" if limit.name == "mu" and limit.delta else ""
     typer.echo(
         f"{options.named(found)}: {what} {rounded_up(spent)} of {limit.value:g}{but}, {limit.adjacency.value}, "
         "proved by pld"
@@ -302,7 +302,9 @@ def _schedule_for_rho(rho: float, plan: PlanOptions, delta: float | None, plot: 
     if as_json:
         echo_json(fields)
         return
-    converted = "" if delta is None else f", epsilon {rounded_up(float(str(fields['epsilon'])))} at delta {delta:g}"
+    converted = (
+        "" if delta is None else f", epsilon {rounded_up(float(str(fields['epsilon'])))} at delta {delta_up(delta)}"
+    )
     typer.echo(
         f"{options.named(found.fields)}: rho {rounded_up(spent, 6)} of {rho:g} after {found.epochs} epochs{converted}, "
         f"{adjacency.value}, proved by zcdp for epochs of disjoint batches or without sampling"

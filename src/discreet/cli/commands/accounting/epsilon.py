@@ -63,7 +63,9 @@ def _delta_at(event: Event, epsilon: float, adjacency: Adjacency, method: Method
     standing = f"by {found.method}, no guarantee"
     if found.kind == "guarantee":
         standing = f"{'proved' if found.delta < 1 else 'nothing is proved'} by {found.method}"
-    typer.echo(f"delta {rounded_up(found.delta)}{least} at epsilon {epsilon:g}, {adjacency.value}, {standing}")
+    typer.echo(
+        f"delta {rounded_up(found.delta)}{least} at epsilon {rounded_up(epsilon, 6)}, {adjacency.value}, {standing}"
+    )
 
 
 def _of_group(event: Event, size: int, delta: float, adjacency: Adjacency, method: Method, as_json: bool) -> None:

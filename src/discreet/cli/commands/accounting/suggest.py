@@ -9,7 +9,7 @@ import typer
 from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.rounding import rounded_up
+from discreet.core.rounding import delta_up, rounded_up
 
 if TYPE_CHECKING:
     from discreet.plan.suggest import LanguageSuggestion, Suggestion
@@ -59,7 +59,7 @@ def suggest(
         return
     typer.echo(
         f"{plan.steps} steps of {plan.expected_batch:.6g} expected examples, noise multiplier {rounded_up(noise)}: "
-        f"epsilon {rounded_up(promised.epsilon)} at delta {plan.delta:g}, {adjacency.value}"
+        f"epsilon {rounded_up(promised.epsilon)} at delta {delta_up(plan.delta)}, {adjacency.value}"
     )
     for reason in found.reasons:
         typer.echo(f"- {reason}")

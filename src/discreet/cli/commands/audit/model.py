@@ -14,7 +14,7 @@ from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.core.adjacency import Unit
 from discreet.core.disk import real
 from discreet.core.errors import InputError
-from discreet.core.rounding import rounded_up
+from discreet.core.rounding import delta_up, places_up, rounded_up
 
 if TYPE_CHECKING:
     from discreet.jobs.audits.audit_model import ModelAudit
@@ -104,7 +104,7 @@ def _lines(found: ModelAudit) -> list[str]:
     first = found.attacks[0]
     lines = [
         f"{len(first.members):,} members, {len(first.others):,} others; claim: epsilon {rounded_up(found.epsilon)} at "
-        f"delta {found.delta:g}",
+        f"delta {delta_up(found.delta)}",
         f"{'attack':<8}{'false positives':<34}{'true positives':<28}at most, by the certificate",
     ]
     for one in found.rates:
@@ -112,7 +112,7 @@ def _lines(found: ModelAudit) -> list[str]:
             f"{one.attack:<8}"
             + f"{one.rate:>4.1%}: {one.alarms:,} of {one.others:,} (to {one.rate_high:.2%})".ljust(34)
             + f"{one.found:.2%} ({one.low:.2%} to {one.high:.2%})".ljust(28)
-            + f"{one.most:.2%} (at {one.rate_high:.2%}: {one.most_high:.2%})"
+            + f"{places_up(100 * one.most, 2)}% (at {one.rate_high:.2%}: {places_up(100 * one.most_high, 2)}%)"
         )
     lines.append("in brackets: 95 % intervals, and what is allowed at the upper end of that of false positives")
     if found.unit is Unit.USER:

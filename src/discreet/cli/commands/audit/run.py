@@ -19,7 +19,7 @@ from discreet.cli.options.run import (
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
 from discreet.core.errors import InputError
-from discreet.core.rounding import rounded_up
+from discreet.core.rounding import delta_up, rounded_up
 
 if TYPE_CHECKING:
     from discreet.audit.one_run.one_run_report import OneRunReport
@@ -121,7 +121,7 @@ def _lines(found: OneRunReport, audit: OneRunAudit) -> list[str]:
             f"assumes {one.assumes}"
         )
     lines.append(
-        f"the plan's steps claim epsilon {rounded_up(found.claimed)} at delta {found.delta:g}"
+        f"the plan's steps claim epsilon {rounded_up(found.claimed)} at delta {delta_up(found.delta)}"
         + ("" if audit.whole <= found.claimed * 1.001 else f", and with all that it buys {rounded_up(audit.whole)}")
         + f"; each lower bound exceeds the truth with probability at most {found.failure:g}"
     )

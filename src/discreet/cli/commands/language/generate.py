@@ -12,7 +12,7 @@ import typer
 from discreet.certificate.files import CERTIFICATE, read
 from discreet.core.disk import write_output
 from discreet.core.errors import InputError, plain
-from discreet.core.rounding import places_up
+from discreet.core.rounding import delta_up, places_up
 
 
 def generate(
@@ -41,7 +41,8 @@ def generate(
     epsilon = places_up(writer.epsilon)
     texts = writer.write(prompt, rows, length=length, temperature=temperature, seed=seed)
     typer.echo(
-        f"post-processing of a model with epsilon {epsilon} at delta {writer.delta:g}: no further cost", err=True
+        f"post-processing of a model with epsilon {epsilon} at delta {delta_up(writer.delta)}: no further cost",
+        err=True,
     )
     if out is None:
         for text in texts:
