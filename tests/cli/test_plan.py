@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -289,6 +289,19 @@ def test_the_wall_time_comes_from_steps_on_random_data(capsys: Capture, monkeypa
     assert run(["plan", "mine.yaml", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["wall_seconds"] == pytest.approx(4 * (0.6 + 0.7 + 0.9))
     assert sorted(taken) == [10.0, 40.0]
+
+
+def test_the_steps_that_are_timed_are_those_of_runs(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No chunk is handed out, which would be copied."""
+    from discreet.training.batch import Batch
+
+    def handed_out(_batch: Batch) -> NoReturn:
+        raise AssertionError
+
+    monkeypatch.setattr(Batch, "chunks", property(handed_out))
+    write()
+    assert run(["plan", "mine.yaml", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["wall_seconds"] > 0
 
 
 @pytest.mark.parametrize(
