@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,23 @@ def test_what_cannot_be_read_as_a_table_is_refused_by_name(tmp_path: Path) -> No
     ):
         with pytest.raises(InputError, match=re.escape(said)):
             predict_frame(predictor, given)
+
+
+def test_no_cell_decides_how_another_row_is_read(tmp_path: Path) -> None:
+    """Arrow would make one type of a column of objects: with 1.234 among its cells, 1 was 1.000, and unknown."""
+    columns = {"code": {"type": "category", "categories": ["1", "2", "1.5"]}, "outcome": SCHEMA["columns"]["outcome"]}
+    encoder = Encoder(Schema.model_validate(SCHEMA | {"columns": columns}))
+    arguments = {"kinds": list(encoder.kinds), "outputs": 2, "hidden": [4]}
+    spec = ModelSpec(model=Named("tabular", arguments), inputs=(1,), table=encoder.to_json(), outputs="classes")
+    torch.manual_seed(1)
+    predictor = load(folder_of(tmp_path / "f", MODELS["tabular"](**arguments), spec))
+    cells = [1, 2, Decimal("1.5"), None, Decimal("1.234"), 2.5, 2**70]
+    frame = pd.DataFrame({"code": pd.Series(cells, dtype=object), "note": [[1], "a", 2.5, None, b"x", 1j, {}]})
+    found = predict_frame(predictor, frame, keep=("code", "note"))
+    alone = [predict_frame(predictor, frame.iloc[[row]]) for row in range(len(frame))]
+    assert len({round(one["p(well)"].item(), 6) for one in alone}) == 5  # three codes, a gap, and all that is unknown
+    pd.testing.assert_frame_equal(found.drop(columns=["code", "note"]), pd.concat(alone), check_exact=False)
+    pd.testing.assert_frame_equal(found[["code", "note"]], frame)  # as they were given
 
 
 def test_the_name_of_a_folder_is_no_model(tmp_path: Path) -> None:

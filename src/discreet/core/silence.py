@@ -1,4 +1,4 @@
-"""Silence: for a while nothing is logged or warned of, or nothing twice.
+"""Silence: for a while nothing is logged or warned of, or nothing twice; or an error says nothing.
 
 What is silent is so in every thread: loggers and filters of warnings are those of the process.
 """
@@ -8,11 +8,14 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import get_ident
+from typing import TypeVar
 
 from discreet.core.processes import ProcessWide
+
+_Result = TypeVar("_Result")
 
 
 @contextmanager
@@ -88,3 +91,13 @@ def unrepeated() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(is_new)
+
+
+def attempted(make: Callable[[], _Result]) -> _Result | None:
+    """The result of `make`; None if it raises. The error is dropped, because its text may hold a private value."""
+    try:
+        return make()
+    except MemoryError:
+        raise
+    except Exception:
+        return None

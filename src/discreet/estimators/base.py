@@ -23,11 +23,12 @@ from discreet.certificate.canonical import digest
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError, Interrupted
 from discreet.core.guarantee import Guarantee
+from discreet.core.silence import attempted
 from discreet.data.private.overlap import refuse_own_rows
 from discreet.data.private.pairs import refuse_other_order
 from discreet.data.tables import Encoder
 from discreet.estimators.around import refuse_leaks
-from discreet.estimators.checked import attempted, column_names, plain
+from discreet.estimators.checked import column_names, plain
 from discreet.estimators.checked_settings import refuse_ill_typed
 from discreet.estimators.declared import Bounds, facts_of, numeric_facts, pairs, refuse_undeclared, schema_of
 from discreet.estimators.frame_rows import frame_rows

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from discreet.core.errors import InputError
+from discreet.core.silence import attempted
 from discreet.data.private.groups import is_missing
 
 Result = TypeVar("Result")
@@ -51,16 +52,6 @@ _REPEATED: tuple[tuple[str, str | None], ...] = (
 )
 """Beginnings of errors of scikit-learn, and what is said in the place of each; None if it is repeated as it is, {0} in
 what stands for it. What follows them may be the rows, or tell how many there are."""
-
-
-def attempted(make: Callable[[], Result]) -> Result | None:
-    """The result of `make`; None if it raises. The error is dropped, because its text may hold a private value."""
-    try:
-        return make()
-    except MemoryError:
-        raise
-    except Exception:
-        return None
 
 
 def column_names(frame: Any) -> list[str]:

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from discreet.core.errors import InputError, kind_of
-from discreet.estimators.checked import BY_SCHEMA, attempted, column_names, place_of
+from discreet.core.silence import attempted
+from discreet.estimators.checked import BY_SCHEMA, column_names, place_of
 
 _DAY = "{'type': 'date', 'low': '2020-01-01', 'high': '2025-01-01'}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.parquet
 
 from discreet.core.errors import InputError, kind_of
 from discreet.data.private.arrow_frames import ArrowTable
+from discreet.data.tables.files.pandas_frames import of_pandas
 from discreet.prediction.answers import answers, of_scores
 from discreet.prediction.load import Predictor, refuse_other
 
@@ -27,7 +29,7 @@ def predict_frame(predictor: Predictor, frame: Any, keep: tuple[str, ...] = ()) 
     `InputError` if the rows do not fit the model.
     """
     refuse_other(predictor)
-    table = _table(frame)
+    table = _table(frame, predictor.spec.table)
     if predictor.spec.table is None:
         if keep:
             raise InputError("keep copies columns of a table; this model was trained on arrays, which have none")
@@ -47,11 +49,13 @@ def predict_frame(predictor: Predictor, frame: Any, keep: tuple[str, ...] = ()) 
             except InputError as error:
                 said = str(error).replace(f"{path}:", "the frame, whose rows count from 1 here:")
                 raise InputError(said.replace(str(path), "the frame")) from None
-    return _as_given(pa.table(found), frame)
+    return _as_given(pa.table(found), frame, keep)
 
 
-def _table(frame: Any) -> pa.Table:
+def _table(frame: Any, table: Mapping[str, Any] | None) -> pa.Table:
     if hasattr(frame, "iloc") and hasattr(frame, "columns"):
+        if table is not None and len({*map(str, frame.columns)}) == len(frame.columns):
+            return of_pandas(frame, table["schema"]["columns"])
         try:
             return pa.Table.from_pandas(frame, preserve_index=False)
         except _UNLIKE:
@@ -79,11 +83,14 @@ def _mixed(frame: Any) -> str:
     return "the frame cannot be read as a table of Arrow; give each column a name of its own, and values of one type"
 
 
-def _as_given(found: pa.Table, frame: Any) -> Any:
+def _as_given(found: pa.Table, frame: Any, keep: tuple[str, ...]) -> Any:
     if isinstance(frame, pa.Table):
         return found
     if hasattr(frame, "iloc"):
         answered = found.to_pandas()
         answered.index = frame.index
+        for name in frame.columns:
+            if str(name) in keep:
+                answered[str(name)] = frame[name]
         return answered
     return type(frame)(found)
