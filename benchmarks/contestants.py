@@ -18,7 +18,7 @@ from torch.func import functional_call, grad, vmap
 from workloads import BATCH, problem
 
 from discreet import EngineOptions, Plan, Training
-from discreet.clipping import ENGINES, Accumulator, Clip, private_parameters
+from discreet.clipping import ENGINES, Accumulator, Chunk, Clip, private_parameters
 from discreet.core.events import Gaussian
 from discreet.core.processes import keep_freed_memory
 from discreet.core.release import Receipt
@@ -85,7 +85,7 @@ class Ours:
     def clipping(self) -> dict[str, Tensor]:
         """The engine alone."""
         with self.setting.precision():
-            return self.engine.clipped_sum(self.model, self.loss, self.inputs, self.targets, self.clip)
+            return self.engine.clipped_sum(self.model, self.loss, Chunk(self.inputs, self.targets), self.clip)
 
     def release(self, sums: dict[str, Tensor]) -> None:
         """From the sums to the optimizer's step."""

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from workloads import LARGE, SMALL, problem
 
-from discreet.clipping import ENGINES, Clip, private_parameters
+from discreet.clipping import ENGINES, Chunk, Clip, private_parameters
 from discreet.clipping.engines.chunk_shape import under_autocast
 
 CLIP = Clip(0.1, 2.0**-40)
@@ -37,7 +37,7 @@ def function(who: str, name: str, rows: int, device: str) -> Callable[[], object
     model.to(device)
     if who == "plain":
         return lambda: torch.autograd.grad(LOSS(model(inputs), targets), list(private_parameters(model).values()))
-    return lambda: ENGINES[who].clipped_sum(model, LOSS, inputs, targets, CLIP)
+    return lambda: ENGINES[who].clipped_sum(model, LOSS, Chunk(inputs, targets), CLIP)
 
 
 def measure(who: str, name: str, rows: int, device: str, calls: int) -> None:
@@ -98,7 +98,7 @@ def agree(device: str) -> None:
                 model.to(device, dtype)
                 rows = given.to(dtype).clone()
                 rows[7] = float("nan")
-                sums.append(ENGINES[engine].clipped_sum(model, loss, rows, targets, CLIP))
+                sums.append(ENGINES[engine].clipped_sum(model, loss, Chunk(rows, targets), CLIP))
             apart = length({key: sums[0][key].double() - sums[1][key] for key in sums[0]})
             print(f"| {label} | {dtype} | ghost and bookkeeping | {apart / 40 / CLIP.norm:.1e} |")
     for name in SMALL:
@@ -106,8 +106,8 @@ def agree(device: str) -> None:
         given, labels, model = given[:24].to(device), labels[:24].to(device), model.to(device)
         for label, wrap in (("float32", lambda f: f), ("autocast", lambda f: under_autocast(f, torch.bfloat16))):
             call = wrap(ENGINES["bookkeeping"].clipped_sum)
-            whole = call(model, LOSS, given, labels, CLIP)
-            alone = [call(model, LOSS, given[i : i + 1], labels[i : i + 1], CLIP) for i in range(24)]
+            whole = call(model, LOSS, Chunk(given, labels), CLIP)
+            alone = [call(model, LOSS, Chunk(given[i : i + 1], labels[i : i + 1]), CLIP) for i in range(24)]
             added = {key: torch.stack([one[key].double() for one in alone]).sum(0) for key in whole}
             apart = length({key: whole[key].double() - added[key] for key in whole}) / 24 / CLIP.norm
             longest = max(length(one) for one in alone) / CLIP.norm - 1

@@ -25,7 +25,7 @@ from language_halves import rows
 from torch import Tensor, nn
 
 import discreet
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.methods import tell_noise
 
 SHARE, CHUNK, MEASURED = 8, 64, 500
@@ -66,7 +66,7 @@ def rehearse(case: Case, way: Way, given: tuple[Tensor, Tensor], models: Path) -
     for _ in range(way.steps):
         sums = {name: torch.zeros_like(one) for name, one in weights.items()}
         for chosen in chunks(count, len(given[1]), draws):
-            for name, found in engine(model, loss, given[0][chosen], given[1][chosen], clip, None).items():
+            for name, found in engine(model, loss, Chunk(given[0][chosen], given[1][chosen]), clip).items():
                 sums[name] += found
         for name, one in weights.items():
             one.grad = sums[name] / count + std * torch.randn(one.shape, generator=noise)

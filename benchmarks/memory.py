@@ -12,7 +12,7 @@ from contestants import Ours, Setting, Step, plain, session
 from given_out import most_given_out
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 
 STEPS = 4
 
@@ -61,7 +61,7 @@ def _load_compilers() -> None:
     """Numba compiles what a private step uses: noise, rounding, and sums over equal tokens, of both kinds."""
     tokens, targets = torch.tensor([[0, 1], [1, 1]]), torch.tensor([0, 1])
     for model in (_Words(), nn.Sequential(nn.Embedding(4, 2), nn.AvgPool2d((2, 1)), nn.Flatten(), nn.Linear(2, 2))):
-        ENGINES["bookkeeping"].clipped_sum(model, nn.CrossEntropyLoss(), tokens, targets, Clip(1.0, 2.0**-20))
+        ENGINES["bookkeeping"].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(tokens, targets), Clip(1.0, 2.0**-20))
     ours = Ours(Setting("W1b", batch=2))
     ours.step()
 

@@ -11,7 +11,7 @@ from sharded_runs import OfQueries, gpt, seeded, texts
 from shared_runs import deep
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 
 NORM = 0.3
 
@@ -64,7 +64,7 @@ def sums(engine: str, name: str, device: str, dtype: torch.dtype, rows: slice = 
     inputs, targets = (part[rows].to(device) for part in data())
     inputs = inputs.to(dtype) if inputs.is_floating_point() else inputs
     found = ENGINES[engine].clipped_sum(
-        model().to(device, dtype), nn.CrossEntropyLoss(), inputs, targets, Clip(NORM, 2.0**-30)
+        model().to(device, dtype), nn.CrossEntropyLoss(), Chunk(inputs, targets), Clip(NORM, 2.0**-30)
     )
     return torch.cat([found[key].double().cpu().reshape(-1) for key in sorted(found)])
 

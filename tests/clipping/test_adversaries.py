@@ -29,7 +29,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, weights
+from discreet.clipping import ENGINES, Chunk, Clip, weights
 from discreet.clipping.engines import bookkeeping
 from discreet.clipping.rules import base, linear, unit_rules
 from discreet.clipping.rules.products import gram
@@ -237,6 +237,8 @@ def test_statistics_kept_from_before_in_any_type(kind: type[nn.Module], dtype: t
         norm = kind(3, affine=True, track_running_stats=True).to(dtype).eval()
         inputs, targets = torch.rand(4, 3, 5, dtype=dtype), torch.rand(4, dtype=dtype)
     clip = Clip(0.1, 2.0**-30)
-    one, other = (ENGINES[e].clipped_sum(norm, squared, inputs, targets, clip) for e in ("bookkeeping", "reference"))
+    one, other = (
+        ENGINES[e].clipped_sum(norm, squared, Chunk(inputs, targets), clip) for e in ("bookkeeping", "reference")
+    )
     for key in one:
         torch.testing.assert_close(one[key].double(), other[key].double(), rtol=0.05, atol=1e-3)

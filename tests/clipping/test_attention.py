@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.rules.attention import AttentionRule
 
 ROWS, LENGTH, FEATURES, HEADS = 3, 4, 6, 2
@@ -56,7 +56,7 @@ def test_attention_agrees_with_the_reference(masks: str, first: bool, need_weigh
     model = Masked(masks, need_weights=need_weights, average=average, first=first, other=other).double()
     inputs, targets = torch.randn(ROWS, LENGTH, FEATURES, dtype=torch.float64), torch.zeros(ROWS)
     sums = [
-        ENGINES[name].clipped_sum(model, lambda output, _: output.sum(), inputs, targets, Clip(0.5, 2.0**-30))
+        ENGINES[name].clipped_sum(model, lambda output, _: output.sum(), Chunk(inputs, targets), Clip(0.5, 2.0**-30))
         for name in ("bookkeeping", "reference")
     ]
     for key in sums[1]:
@@ -91,7 +91,7 @@ def test_dropout_is_replayed(need_weights: bool, monkeypatch: pytest.MonkeyPatch
     inputs = torch.randn(ROWS, LENGTH, FEATURES, dtype=torch.float64)
     before = torch.get_rng_state()
     ENGINES["bookkeeping"].clipped_sum(
-        Model(), lambda output, _: output.sum(), inputs, torch.zeros(ROWS), Clip(0.5, 2.0**-30)
+        Model(), lambda output, _: output.sum(), Chunk(inputs, torch.zeros(ROWS)), Clip(0.5, 2.0**-30)
     )
     torch.testing.assert_close(replayed[0], returned[0], rtol=1e-12, atol=1e-12)
     assert not torch.equal(torch.get_rng_state(), before)
@@ -102,8 +102,7 @@ def test_a_transformer_with_dropout_is_trained_by_book_keeping() -> None:
     sums = ENGINES["bookkeeping"].clipped_sum(
         nn.TransformerEncoder(layer, 2, enable_nested_tensor=False),
         lambda output, _: output.square().sum() * 1e6,
-        torch.randn(1, LENGTH, FEATURES),
-        torch.zeros(1),
+        Chunk(torch.randn(1, LENGTH, FEATURES), torch.zeros(1)),
         Clip(0.5, 2.0**-30),
     )
     assert sum(float(part.square().sum()) for part in sums.values()) ** 0.5 == pytest.approx(0.5, rel=1e-5)

@@ -12,7 +12,16 @@ from problems import CLASSES, FEATURES, blobs, tiny_plan, tiny_training
 from torch import Tensor, nn
 
 import discreet
-from discreet.clipping import ENGINES, Clip, admit_model, evaluation_mode, modes_kept, replace_batch_norm, training_mode
+from discreet.clipping import (
+    ENGINES,
+    Chunk,
+    Clip,
+    admit_model,
+    evaluation_mode,
+    modes_kept,
+    replace_batch_norm,
+    training_mode,
+)
 from discreet.core.errors import InputError, PrivacyViolation, UnsupportedModel
 from discreet.training import Training
 from discreet.training.session import Session
@@ -97,8 +106,8 @@ def test_a_frozen_norm_is_a_scale_and_a_shift(engine: str, trained: bool) -> Non
     scale = (norm.running_var + norm.eps).rsqrt()
     fixed = {"mean": norm.running_mean, "scale": scale}
     plain = nn.Sequential(model[0], Shifted(norm, fixed), model[3])
-    sums = ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), inputs, targets, CLIP)
-    wanted = ENGINES["reference"].clipped_sum(plain, nn.CrossEntropyLoss(), inputs, targets, CLIP)
+    sums = ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(inputs, targets), CLIP)
+    wanted = ENGINES["reference"].clipped_sum(plain, nn.CrossEntropyLoss(), Chunk(inputs, targets), CLIP)
     for one, other in zip(sums.values(), wanted.values(), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-6, check_dtype=False)
 

@@ -8,7 +8,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from layers import PROBLEMS, criterion, difference, typical_norm
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.rules import conv
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -56,8 +56,10 @@ def test_chunks_make_no_difference(name: str, data: st.DataObject) -> None:
     model, inputs, targets = problem.make(6, torch.float64, data.draw(st.integers(0, 99)))
     clip = Clip(0.5 * typical_norm(model, inputs, targets), 2.0**-30)
     function = ENGINES["bookkeeping"].clipped_sum
-    whole = function(model, criterion, inputs, targets, clip)
-    parts = [function(model, criterion, x, y, clip) for x, y in zip(inputs.split(4), targets.split(4), strict=True)]
+    whole = function(model, criterion, Chunk(inputs, targets), clip)
+    parts = [
+        function(model, criterion, Chunk(x, y), clip) for x, y in zip(inputs.split(4), targets.split(4), strict=True)
+    ]
     for key, value in whole.items():
         assert float((value - sum(part[key] for part in parts)).norm()) <= 1e-10 * 6 * clip.norm
 
@@ -70,10 +72,10 @@ def test_no_example_moves_the_sum_by_more_than_the_clip_norm(name: str, data: st
     model, inputs, targets = problem.make(5, torch.float64, data.draw(st.integers(0, 99)))
     clip = Clip(0.3 * typical_norm(model, inputs, targets), 2.0**-30)
     function = ENGINES["bookkeeping"].clipped_sum
-    whole = function(model, criterion, inputs, targets, clip)
+    whole = function(model, criterion, Chunk(inputs, targets), clip)
     for row in range(5):
         keep = [i for i in range(5) if i != row]
-        rest = function(model, criterion, inputs[keep], targets[keep], clip)
+        rest = function(model, criterion, Chunk(inputs[keep], targets[keep]), clip)
         moved = sum(float((whole[key] - rest[key]).square().sum()) for key in whole) ** 0.5
         assert moved <= clip.norm * (1 + 1e-10)
 
@@ -87,12 +89,12 @@ def test_an_example_that_is_not_finite_leaves_the_others_alone(name: str, value:
     model, inputs, targets = problem.make(4, torch.float32, data.draw(st.integers(0, 99)))
     clip = Clip(0.5 * typical_norm(model, inputs, targets), 2.0**-30)
     function = ENGINES["bookkeeping"].clipped_sum
-    rest = function(model, criterion, inputs[[0, 1, 3]], targets[[0, 1, 3]], clip)
+    rest = function(model, criterion, Chunk(inputs[[0, 1, 3]], targets[[0, 1, 3]]), clip)
     if problem.tokens:
         targets[2] = value
     else:
         inputs[2] = value
-    whole = function(model, criterion, inputs, targets, clip)
+    whole = function(model, criterion, Chunk(inputs, targets), clip)
     moved = sum(float((whole[key] - rest[key]).square().sum()) for key in whole) ** 0.5
     assert moved <= clip.norm * (1 + 1e-5)
 
@@ -102,7 +104,7 @@ def test_an_example_that_is_not_finite_leaves_the_others_alone(name: str, value:
 @given(data=st.data())
 def test_no_example_at_all_is_a_sum_of_zero(name: str, data: st.DataObject) -> None:
     model, inputs, targets = PROBLEMS[name](data.draw).make(1, torch.float32, 0)
-    sums = ENGINES["bookkeeping"].clipped_sum(model, criterion, inputs[:0], targets[:0], Clip(1.0, 2.0**-30))
+    sums = ENGINES["bookkeeping"].clipped_sum(model, criterion, Chunk(inputs[:0], targets[:0]), Clip(1.0, 2.0**-30))
     for key, parameter in model.named_parameters():
         assert sums[key].shape == parameter.shape
         assert not sums[key].any()

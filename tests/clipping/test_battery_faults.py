@@ -11,7 +11,7 @@ import torch
 from layers import Around, Pooled, Problem, Tied, criterion, difference, typical_norm
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, factor
+from discreet.clipping import ENGINES, Chunk, Clip, factor
 from discreet.clipping.capture import backward, capture
 from discreet.clipping.engines import bookkeeping, ghost
 from discreet.clipping.rules import base, embedding, linear
@@ -40,17 +40,17 @@ def check_bound(engine: str = "bookkeeping") -> None:
         for value in (None, float("inf")):
             model, inputs, targets = problem.make(5, torch.float32, 1)
             clip = Clip(0.3 * typical_norm(model, inputs, targets), 2.0**-30)
-            rest = clipped_sum(model, criterion, inputs[:4], targets[:4], clip)
+            rest = clipped_sum(model, criterion, Chunk(inputs[:4], targets[:4]), clip)
             if value is not None:
                 (targets if problem.tokens else inputs)[4] = value
-            whole = clipped_sum(model, criterion, inputs, targets, clip)
+            whole = clipped_sum(model, criterion, Chunk(inputs, targets), clip)
             moved = sum(float((whole[key] - rest[key]).square().sum()) for key in whole) ** 0.5
             assert moved <= clip.norm * (1 + 1e-5)
 
 
 def check_hooks(engine: str = "bookkeeping") -> None:
     model, inputs, targets = PROBLEMS["flat"].make(5, torch.float32, 1)
-    ENGINES[engine].clipped_sum(model, criterion, inputs, targets, Clip(1.0, 2.0**-30))
+    ENGINES[engine].clipped_sum(model, criterion, Chunk(inputs, targets), Clip(1.0, 2.0**-30))
     assert not any(module._forward_hooks for module in model.modules())
 
 

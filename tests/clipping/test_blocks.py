@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from problems import tiny_training
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, Units
+from discreet.clipping import ENGINES, Chunk, Clip, Units
 
 WIDTH, HEADS, WORDS, LENGTH = 8, 2, 7, 5
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -57,7 +57,7 @@ def test_a_language_model_with_tied_words_agrees(dtype: torch.dtype, units: Unit
     for norm in (0.1, 100.0):
         one, other = (
             ENGINES[name].clipped_sum(
-                model, nn.CrossEntropyLoss(), tokens[:, :-1], targets, Clip(norm, 2.0**-30), units
+                model, nn.CrossEntropyLoss(), Chunk(tokens[:, :-1], targets, units), Clip(norm, 2.0**-30)
             )
             for name in ("bookkeeping", "reference")
         )

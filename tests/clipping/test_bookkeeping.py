@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.capture.capture import Call
 from discreet.clipping.digests import state_digests
 from discreet.clipping.engines import bookkeeping
@@ -24,7 +24,7 @@ LABELS = torch.arange(6) % 3
 
 
 def sums(model: nn.Module, inputs: Tensor, targets: Tensor = LABELS, engine: str = "bookkeeping") -> dict[str, Tensor]:
-    return ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), inputs, targets, CLIP)
+    return ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(inputs, targets), CLIP)
 
 
 def data(*shape: int) -> Tensor:
@@ -127,7 +127,7 @@ def test_dropout_between_layers_is_used_once_for_norm_and_sum() -> None:
     inputs = data(40).double() * 100
     for row in range(6):
         one = ENGINES["bookkeeping"].clipped_sum(
-            model, lambda output, _: output.sum(), inputs[row : row + 1], LABELS[row : row + 1], CLIP
+            model, lambda output, _: output.sum(), Chunk(inputs[row : row + 1], LABELS[row : row + 1]), CLIP
         )
         assert sum(float(part.square().sum()) for part in one.values()) ** 0.5 == pytest.approx(CLIP.norm, rel=1e-9)
 
@@ -168,7 +168,7 @@ def test_the_model_is_left_as_it_was_after_an_exception(where: str, monkeypatch:
         if where == "rule":
             patch.setattr("discreet.clipping.rules.linear.LinearRule.total", stop)
         with pytest.raises(Stop):
-            ENGINES["bookkeeping"].clipped_sum(model, criterion, data(4), LABELS, CLIP)
+            ENGINES["bookkeeping"].clipped_sum(model, criterion, Chunk(data(4), LABELS), CLIP)
     assert state_digests(model) == before
     assert [len(module._forward_hooks) for module in model.modules()] == hooks
     assert not any(module._forward_pre_hooks for module in model.modules())

@@ -32,7 +32,7 @@ from layers import Around, Problem, Tied, Twice, criterion
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Accumulator, Clip, private_parameters
+from discreet.clipping import ENGINES, Accumulator, Chunk, Clip, private_parameters
 from discreet.clipping.capture import capture
 from discreet.clipping.engines import bookkeeping, ghost
 from discreet.clipping.engines import engine as engines
@@ -84,7 +84,7 @@ def apart(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:
 def check_agreement(engine: str) -> None:
     for name in PROBLEMS:
         model, inputs, targets = rows_of(name)
-        sums = ENGINES[engine].clipped_sum(model, criterion, inputs, targets, CLIP)
+        sums = ENGINES[engine].clipped_sum(model, criterion, Chunk(inputs, targets), CLIP)
         assert apart(sums, looped(model, inputs, targets)) <= 1e-5, name
 
 
@@ -93,10 +93,10 @@ def check_bound(engine: str) -> None:
     for name, problem in PROBLEMS.items():
         for value in (None, math.inf):
             model, inputs, targets = rows_of(name)
-            rest = ENGINES[engine].clipped_sum(model, criterion, inputs[:-1], targets[:-1], CLIP)
+            rest = ENGINES[engine].clipped_sum(model, criterion, Chunk(inputs[:-1], targets[:-1]), CLIP)
             if value is not None:
                 (targets if problem.tokens else inputs)[-1] = value
-            whole = ENGINES[engine].clipped_sum(model, criterion, inputs, targets, CLIP)
+            whole = ENGINES[engine].clipped_sum(model, criterion, Chunk(inputs, targets), CLIP)
             assert apart(whole, rest) * ROWS <= 1 + 1e-5, name
 
 
@@ -107,14 +107,14 @@ def check_chunks(engine: str) -> None:
         for size in (1, 2, 4, ROWS):
             accumulator = Accumulator(private_parameters(model))
             for x, y in zip(inputs.split(size), targets.split(size), strict=True):
-                accumulator.add(ENGINES[engine].clipped_sum(model, criterion, x, y, CLIP))
+                accumulator.add(ENGINES[engine].clipped_sum(model, criterion, Chunk(x, y), CLIP))
             total = accumulator.total(ENGINES[engine], CLIP, ROWS)
             assert apart({key: torch.from_numpy(part) for key, part in total.tensors.items()}, wanted) <= 1e-5
 
 
 def check_left_as_found(engine: str) -> None:
     model, inputs, targets = rows_of("sequence")
-    ENGINES[engine].clipped_sum(model, criterion, inputs, targets, CLIP)
+    ENGINES[engine].clipped_sum(model, criterion, Chunk(inputs, targets), CLIP)
     assert all(module.training for module in model.modules())
     assert all(parameter.grad is None for parameter in model.parameters())
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
@@ -151,14 +151,14 @@ def half_precision_norms(patch: pytest.MonkeyPatch) -> None:
 
 
 def loss_divided_before_clipping(patch: pytest.MonkeyPatch) -> None:
-    loss, rows, grad = capture.summed_loss, engines._per_example, engines.grad
+    loss, rows, grad = capture.summed_loss, engines._per_row, engines.grad
     patch.setattr(capture, "summed_loss", lambda c, output, targets: loss(c, output, targets) / len(targets))
 
-    def per_example(model: nn.Module, c: Any, inputs: Tensor, targets: Tensor) -> Iterator[dict[str, Tensor]]:
-        for row in rows(model, c, inputs, targets):
-            yield {name: part / len(inputs) for name, part in row.items()}
+    def per_row(model: nn.Module, c: Any, chunk: Chunk) -> Iterator[dict[str, Tensor]]:
+        for row in rows(model, c, chunk):
+            yield {name: part / len(chunk.inputs) for name, part in row.items()}
 
-    patch.setattr(engines, "_per_example", per_example)
+    patch.setattr(engines, "_per_row", per_row)
     patch.setattr(engines, "grad", lambda function: grad(lambda *given: function(*given) / ROWS))
 
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from discreet.clipping import Clip
+from discreet.clipping import Chunk, Clip
 from discreet.clipping.rules import Vectorised, base, embedding, numbers
 from discreet.clipping.rules.products import gram, outer
 
@@ -212,7 +212,9 @@ def ellipsoid_sum(engine: str, rows: slice) -> dict[str, Tensor]:
     batch = last_row(Target(lambda: nn.Sequential(nn.Linear(12, 6), nn.Linear(6, 3)), (12,)), 30.0, -3e38)
     scales = {name: torch.ones_like(part, dtype=torch.float64) for name, part in batch.model.named_parameters()}
     clip = Clip(1.0, 2.0**-40, scales=scales)
-    return CHECKED[engine].clipped_sum(batch.model, batch.criterion, batch.inputs[rows], batch.targets[rows], clip)
+    return CHECKED[engine].clipped_sum(
+        batch.model, batch.criterion, Chunk(batch.inputs[rows], batch.targets[rows]), clip
+    )
 
 
 @pytest.mark.parametrize("engine", CHECKED)

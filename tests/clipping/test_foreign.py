@@ -13,7 +13,7 @@ from torch.distributed.tensor import Replicate, distribute_tensor
 from torch.nn import functional
 from torch.testing._internal.two_tensor import TwoTensor
 
-from discreet.clipping import ENGINES, Clip, admit_model
+from discreet.clipping import ENGINES, Chunk, Clip, admit_model
 from discreet.clipping.digests import state_digests
 from discreet.core.errors import UnsupportedModel
 
@@ -46,7 +46,7 @@ def test_so_it_is_by_an_engine_alone(mesh: DeviceMesh, engine: str) -> None:
     fully_shard(model, mesh=mesh)
     rows = torch.randn(3, 4), torch.tensor([0, 1, 2])
     with pytest.raises(UnsupportedModel, match=r"^'0\.weight' is a DTensor: "):
-        ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), *rows, Clip(1.0, 2.0**-30))
+        ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(*rows), Clip(1.0, 2.0**-30))
     with pytest.raises(UnsupportedModel, match=r"is a DTensor: "):
         state_digests(model)
 

@@ -9,7 +9,7 @@ import torch
 from rule_modules import Computed, Matrix, twice
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, Units, private_parameters
+from discreet.clipping import ENGINES, Chunk, Clip, Units, private_parameters
 from discreet.clipping.rules import Vectorised, base
 
 ROWS = 64
@@ -46,6 +46,6 @@ def test_what_is_added_up_was_measured_in_blocks_of_the_same_size(
     scales = {name: torch.ones_like(one, dtype=torch.float64) for name, one in private_parameters(model).items()}
     clip = Clip(1e-3, 2.0**-40, scales=scales if scaled else None)
     x = torch.randn(3, 8).expand(ROWS, 3, 8)  # which all add the same
-    sums = ENGINES[engine].clipped_sum(model, lambda y, _: y.sum(), x, torch.zeros(ROWS), clip, units)
+    sums = ENGINES[engine].clipped_sum(model, lambda y, _: y.sum(), Chunk(x, torch.zeros(ROWS), units), clip)
     length = torch.cat([one.double().flatten() for one in sums.values()]).norm()
     assert float(length) <= clip.norm * (ROWS if units is None else len(units)) * (1 + 1e-5)

@@ -15,7 +15,7 @@ from six_rows import LABELS, apart, data, dropped, network, spied, sums
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from discreet.clipping import ENGINES, Clip, Units
+from discreet.clipping import ENGINES, Chunk, Clip, Units
 from discreet.clipping.capture import backward
 from discreet.clipping.digests import state_digests
 from discreet.clipping.engines import norms
@@ -46,8 +46,8 @@ def test_units_are_those_of_book_keeping(name: str, draw: st.DataObject) -> None
     sizes = tuple(draw.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
     model, inputs, targets = PROBLEMS[name](draw.draw).make(sum(sizes), torch.float64, draw.draw(st.integers(0, 99)))
     clip = Clip(0.5 * typical_norm(model, inputs, targets), 2.0**-30)
-    wanted = ENGINES["bookkeeping"].clipped_sum(model, criterion, inputs, targets, clip, Units(sizes))
-    found = ENGINES["ghost"].clipped_sum(model, criterion, inputs, targets, clip, Units(sizes))
+    wanted = ENGINES["bookkeeping"].clipped_sum(model, criterion, Chunk(inputs, targets, Units(sizes)), clip)
+    found = ENGINES["ghost"].clipped_sum(model, criterion, Chunk(inputs, targets, Units(sizes)), clip)
     assert apart(found, wanted) <= 1e-10 * clip.norm * len(sizes)
 
 
@@ -60,9 +60,9 @@ def test_an_example_that_is_not_finite_leaves_the_others_alone(name: str, value:
     model, inputs, targets = problem.make(4, torch.float32, draw.draw(st.integers(0, 99)))
     clip = Clip(0.5 * typical_norm(model, inputs, targets), 2.0**-30)
     keep = [0, 1, 3]
-    rest = ENGINES["ghost"].clipped_sum(model, criterion, inputs[keep], targets[keep], clip)
+    rest = ENGINES["ghost"].clipped_sum(model, criterion, Chunk(inputs[keep], targets[keep]), clip)
     (targets if problem.tokens else inputs)[2] = value
-    whole = ENGINES["ghost"].clipped_sum(model, criterion, inputs, targets, clip)
+    whole = ENGINES["ghost"].clipped_sum(model, criterion, Chunk(inputs, targets), clip)
     moved = sum(float((whole[key] - rest[key]).square().sum()) for key in whole) ** 0.5
     assert moved <= clip.norm * (1 + 1e-4)
 
@@ -91,7 +91,7 @@ def test_sums_are_those_of_book_keeping_to_the_last_bit(dtype: torch.dtype) -> N
         found = []
         for engine in ("ghost", "bookkeeping"):
             torch.manual_seed(3)
-            found.append(ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), inputs, LABELS, clip))
+            found.append(ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(inputs, LABELS), clip))
         assert all(torch.equal(found[0][name], found[1][name]) for name in found[1]), way
 
 
@@ -219,7 +219,7 @@ def test_with_any_way_to_clip_checkpoints_and_dropout_are_those_of_book_keeping(
     found = []
     for engine in ("ghost", "bookkeeping"):
         torch.manual_seed(3)
-        found.append(ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), inputs, LABELS, clip))
+        found.append(ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(inputs, LABELS), clip))
     assert set(found[0]) == set(found[1])
     assert apart(*found) <= 1e-11 * clip.spread
 
@@ -229,7 +229,7 @@ def test_the_second_pass_is_used_with_every_policy(monkeypatch: pytest.MonkeyPat
     model, inputs = dropped(), data(8)
     for make in CLIPS.values():
         clip = make(model, typical_norm(model, inputs, LABELS.double()))
-        ENGINES["ghost"].clipped_sum(model, nn.CrossEntropyLoss(), inputs, LABELS, clip)
+        ENGINES["ghost"].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(inputs, LABELS), clip)
     assert not again
 
 

@@ -10,7 +10,7 @@ import torch
 from six_rows import CLIP, LABELS, apart, data, dropped, network, proportional, spied, sums
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES
+from discreet.clipping import ENGINES, Chunk
 from discreet.clipping.engines import ghost, norms
 from discreet.clipping.replay import Generators
 
@@ -26,7 +26,7 @@ def test_random_numbers_go_on_where_one_pass_leaves_them() -> None:
     after = []
     for engine in ("ghost", "bookkeeping"):
         torch.manual_seed(3)
-        ENGINES[engine].clipped_sum(dropped(), nn.CrossEntropyLoss(), data(8), LABELS, CLIP)
+        ENGINES[engine].clipped_sum(dropped(), nn.CrossEntropyLoss(), Chunk(data(8), LABELS), CLIP)
         after.append(torch.get_rng_state())
     assert torch.equal(*after)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.rules import base
 from discreet.clipping.rules.products import gram
 from discreet.clipping.rules.products.gram import gram_and_rounding, gram_squares
@@ -71,7 +71,7 @@ def moved(seed: int) -> float:
     a, g = clusters(seed, 256, 1280)
     layer = nn.Linear(1280, 1280, bias=False)
     sums = ENGINES["bookkeeping"].clipped_sum(
-        layer, lambda output, target: (output * target).sum(), a, g, Clip(1.0, 2.0**-40)
+        layer, lambda output, target: (output * target).sum(), Chunk(a, g), Clip(1.0, 2.0**-40)
     )
     return sums["weight"].double().norm().item()
 
@@ -128,7 +128,7 @@ def test_a_total_in_another_order_lets_no_more_through(
     a, g = lost_in_the_total(lead, positions)
     layer = nn.Linear(256, 256, bias=False)
     sums = ENGINES["bookkeeping"].clipped_sum(
-        layer, lambda output, target: (output * target).sum(), a, g, Clip(1e-9, 2.0**-60)
+        layer, lambda output, target: (output * target).sum(), Chunk(a, g), Clip(1e-9, 2.0**-60)
     )
     assert sums["weight"].double().norm().item() <= 1e-9 * (1 + 1e-5)
 
@@ -152,7 +152,7 @@ def test_the_norm_of_a_row_does_not_depend_on_the_number_of_rows(kind: str) -> N
         nothing = torch.zeros(more, 32, 256)
         layer, clip = nn.Linear(256, 256, bias=False), Clip(1e-3, 2.0**-60)
         sums = ENGINES["bookkeeping"].clipped_sum(
-            layer, lambda y, t: (y * t).sum(), torch.cat([a, nothing]), torch.cat([g, nothing]), clip
+            layer, lambda y, t: (y * t).sum(), Chunk(torch.cat([a, nothing]), torch.cat([g, nothing])), clip
         )
         return sums["weight"].double() / clip.norm
 

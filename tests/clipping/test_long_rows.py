@@ -10,7 +10,7 @@ import torch
 from fuzz_modules import Own
 from torch import Tensor, nn
 
-from discreet.clipping import BIT, ENGINES, Clip, Units
+from discreet.clipping import BIT, ENGINES, Chunk, Clip, Units
 from discreet.clipping.engines.chunk_shape import in_fixed_rows
 from discreet.clipping.engines.long_rows import LONG_TARGET, LongAlone, beyond
 
@@ -24,9 +24,9 @@ class Noted:
     def __init__(self, name: str) -> None:
         self.engine, self.rows = ENGINES[name].clipped_sum, []
 
-    def __call__(self, model: nn.Module, criterion: Any, inputs: Tensor, *rest: Any) -> dict[str, Tensor]:
-        self.rows.append(len(inputs))
-        return self.engine(model, criterion, inputs, *rest)
+    def __call__(self, model: nn.Module, criterion: Any, chunk: Chunk, clip: Clip) -> dict[str, Tensor]:
+        self.rows.append(len(chunk.inputs))
+        return self.engine(model, criterion, chunk, clip)
 
 
 def problem(rows: int = 6) -> tuple[nn.Module, Tensor, Tensor]:
@@ -51,9 +51,9 @@ def test_a_long_row_is_taken_by_the_other_engine(value: float) -> None:
     model, inputs, targets = problem()
     inputs[2, 1] = value
     engine, together, alone = both()
-    found = engine(model, LOSS, inputs, targets, CLIP)
+    found = engine(model, LOSS, Chunk(inputs, targets), CLIP)
     assert (together.rows, alone.rows) == ([5], [1])
-    assert close(found, ENGINES["reference"].clipped_sum(model, LOSS, inputs, targets, CLIP))
+    assert close(found, ENGINES["reference"].clipped_sum(model, LOSS, Chunk(inputs, targets), CLIP))
     assert BIT in found
 
 
@@ -61,7 +61,7 @@ def test_what_is_not_long_stays_together() -> None:
     model, inputs, targets = problem()
     inputs[0, 0], targets[1, 0] = 16.0, LONG_TARGET
     engine, together, alone = both()
-    engine(model, LOSS, inputs, targets, CLIP)
+    engine(model, LOSS, Chunk(inputs, targets), CLIP)
     assert (together.rows, alone.rows) == ([6], [])
 
 
@@ -69,11 +69,11 @@ def test_a_chunk_of_long_rows_and_one_with_a_long_target() -> None:
     model, inputs, targets = problem()
     engine, together, alone = both()
     assert close(
-        engine(model, LOSS, 1e3 * inputs, targets, CLIP),
-        ENGINES["reference"].clipped_sum(model, LOSS, 1e3 * inputs, targets, CLIP),
+        engine(model, LOSS, Chunk(1e3 * inputs, targets), CLIP),
+        ENGINES["reference"].clipped_sum(model, LOSS, Chunk(1e3 * inputs, targets), CLIP),
     )
     targets[3, 0] = 2 * LONG_TARGET
-    engine(model, LOSS, inputs, targets, CLIP)
+    engine(model, LOSS, Chunk(inputs, targets), CLIP)
     assert together.rows == [5]
     assert alone.rows[-1] == 1
 
@@ -83,23 +83,23 @@ def test_all_rows_of_a_unit_go_with_a_long_one() -> None:
     inputs[4, 0] = 100.0
     engine, together, alone = both()
     units = Units((2, 1, 3))
-    found = engine(model, LOSS, inputs, targets, CLIP, units)
+    found = engine(model, LOSS, Chunk(inputs, targets, units), CLIP)
     assert (together.rows, alone.rows) == ([3], [3])
-    assert close(found, ENGINES["reference"].clipped_sum(model, LOSS, inputs, targets, CLIP, units))
+    assert close(found, ENGINES["reference"].clipped_sum(model, LOSS, Chunk(inputs, targets, units), CLIP))
 
 
 def test_padding_is_left_out_and_fixed_rows_go_inside() -> None:
     model, inputs, targets = problem()
     inputs[5] = 100.0
-    wanted = ENGINES["reference"].clipped_sum(model, LOSS, inputs[:5], targets[:5], CLIP)
+    wanted = ENGINES["reference"].clipped_sum(model, LOSS, Chunk(inputs[:5], targets[:5]), CLIP)
     engine, _, alone = both()
-    assert close(engine(model, LOSS, inputs, targets, CLIP, Units((1,) * 6, padding=1)), wanted)
+    assert close(engine(model, LOSS, Chunk(inputs, targets, Units((1,) * 6, padding=1)), CLIP), wanted)
     assert alone.rows == []
     together = Noted("bookkeeping")
     fixed = LongAlone(in_fixed_rows(together, 4), ENGINES["reference"].clipped_sum, 16.0)
     assert close(
-        fixed(model, LOSS, inputs, targets, CLIP),
-        ENGINES["reference"].clipped_sum(model, LOSS, inputs, targets, CLIP),
+        fixed(model, LOSS, Chunk(inputs, targets), CLIP),
+        ENGINES["reference"].clipped_sum(model, LOSS, Chunk(inputs, targets), CLIP),
     )
     assert together.rows == [8]
 
@@ -110,7 +110,7 @@ def test_tokens_are_never_long() -> None:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Embedding(1000, 2), nn.Flatten(), nn.Linear(6, 2))
     engine, together, alone = both(math.inf)
-    engine(model, LOSS, torch.full((5, 3), 999), problem(5)[2], CLIP)
+    engine(model, LOSS, Chunk(torch.full((5, 3), 999), problem(5)[2]), CLIP)
     assert (together.rows, alone.rows) == ([5], [])
 
 
@@ -123,7 +123,7 @@ def test_whole_numbers_that_a_model_computes_with_are_long_like_others(value: in
     inputs, targets = torch.arange(24).view(6, 4) % 16, problem()[2]
     inputs[2, 1] = value
     engine, together, alone = both()
-    engine(Whole(4, 2), LOSS, inputs, targets, CLIP)
+    engine(Whole(4, 2), LOSS, Chunk(inputs, targets), CLIP)
     assert (together.rows, alone.rows) == ([5], [1])
 
 
@@ -139,7 +139,7 @@ def test_a_long_target_of_tokens_is_taken_alone() -> None:
     model, targets = nn.Sequential(nn.Embedding(9, 2), nn.Flatten(), nn.Linear(4, 2)), problem()[2]
     targets[3, 1] = 2 * LONG_TARGET
     engine, together, alone = both(math.inf)
-    engine(model, LOSS, torch.arange(12).view(6, 2) % 9, targets, CLIP)
+    engine(model, LOSS, Chunk(torch.arange(12).view(6, 2) % 9, targets), CLIP)
     assert (together.rows, alone.rows) == ([5], [1])
 
 
@@ -159,7 +159,7 @@ def test_scales_that_are_far_apart_do_not_shorten_gradients(model: nn.Module) ->
             part[:, 0] = 1e-5  # of what no row has
     clip = Clip(1.0, 2.0**-30, scales=scales)
     sums = [
-        ENGINES[name].clipped_sum(model, LOSS, inputs, targets, clip, Units((2, 2, 2)))
+        ENGINES[name].clipped_sum(model, LOSS, Chunk(inputs, targets, Units((2, 2, 2))), clip)
         for name in ("bookkeeping", "reference")
     ]
     assert apart(*sums) < 1e-4
@@ -173,6 +173,7 @@ def test_rows_of_a_unit_that_cancel_leave_no_rounding(engine: str) -> None:
         model = nn.Conv1d(3, 4, 2, bias=False)
     inputs = torch.randn(5, 3, 9, generator=torch.Generator().manual_seed(2))
     inputs[4], targets = -1e4 * inputs[3], torch.tensor([0.3, 1.7, 0.9, 1e4, 1.0])
-    given = model, lambda output, target: (output * target.view(-1, 1, 1)).sum(), inputs, targets, Clip(1.0, 2.0**-40)
-    sums = [ENGINES[name].clipped_sum(*given, Units((1, 2, 2))) for name in (engine, "reference")]
+    chunk, clip = Chunk(inputs, targets, Units((1, 2, 2))), Clip(1.0, 2.0**-40)
+    loss = lambda output, target: (output * target.view(-1, 1, 1)).sum()  # noqa: E731
+    sums = [ENGINES[name].clipped_sum(model, loss, chunk, clip) for name in (engine, "reference")]
     assert apart(*sums) < 1e-6

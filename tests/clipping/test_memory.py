@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from discreet.clipping import ENGINES, Accumulator, Clip, private_parameters
+from discreet.clipping import ENGINES, Accumulator, Chunk, Clip, private_parameters
 
 CLIP = Clip(0.5, 2.0**-30)
 
@@ -56,7 +56,7 @@ def most(rows: int, chunks: int = 1, keep: list[Any] | None = None) -> int:
     accumulator, engine = Accumulator(private_parameters(net)), ENGINES["bookkeeping"]
     with Held() as held:
         for _ in range(chunks):
-            sums = engine.clipped_sum(net, nn.CrossEntropyLoss(), inputs, targets, CLIP)
+            sums = engine.clipped_sum(net, nn.CrossEntropyLoss(), Chunk(inputs, targets), CLIP)
             accumulator.add(sums)
             if keep is not None:
                 keep.append(sums)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.rules.products import outer
 
 SHAPES = st.tuples(st.integers(1, 70), st.integers(1, 20), st.integers(1, 20))
@@ -88,8 +88,8 @@ def test_a_box_over_a_linear_layer_forms_no_gradients(monkeypatch: pytest.Monkey
     real = LinearRule.rows
     monkeypatch.setattr(LinearRule, "rows", lambda self, name, *rest: formed.append(name) or real(self, name, *rest))
     clip = Clip.boxed(scales, 2.0**-30)
-    found = ENGINES["bookkeeping"].clipped_sum(model, nn.CrossEntropyLoss(), inputs, targets, clip)
-    wanted = ENGINES["reference"].clipped_sum(model, nn.CrossEntropyLoss(), inputs, targets, clip)
+    found = ENGINES["bookkeeping"].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(inputs, targets), clip)
+    wanted = ENGINES["reference"].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(inputs, targets), clip)
     assert "weight" not in formed
     for name, total in wanted.items():
         torch.testing.assert_close(found[name], total, rtol=0, atol=1e-4)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.core.errors import UnsupportedModel
 
 CLIP = Clip(1.0, 2.0**-40)
@@ -38,7 +38,7 @@ def differs(engine: str) -> bool:
     torch.manual_seed(0)
     model, inputs, targets = Whole(), -torch.rand(5, 8), torch.rand(5, 3)
     found, wanted = (
-        ENGINES[name].clipped_sum(model, nn.MSELoss(), inputs, targets, CLIP)["inner.weight"].double()
+        ENGINES[name].clipped_sum(model, nn.MSELoss(), Chunk(inputs, targets), CLIP)["inner.weight"].double()
         for name in (engine, "reference")
     )
     return float((found - wanted).abs().max()) > 1e-5

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from layers import PROBLEMS
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, check_rule
+from discreet.clipping import ENGINES, Chunk, Clip, check_rule
 from discreet.clipping.rules import RULES, Rule, rule
 from discreet.clipping.rules.numbers import added, examples_together, norms_of, weighted_sum, with_rounding
 
@@ -44,7 +44,7 @@ def test_the_rule_of_the_page_is_used() -> None:
     names["GainRule"].gradients = lambda self, *span: asked.append(span) or real(self, *span)
     model = nn.Sequential(nn.Linear(5, 4), names["Gain"](4))
     ENGINES["bookkeeping"].clipped_sum(
-        model, lambda output, _: output.sum(), torch.randn(3, 2, 5), torch.zeros(3), Clip(1.0, 2.0**-30)
+        model, lambda output, _: output.sum(), Chunk(torch.randn(3, 2, 5), torch.zeros(3)), Clip(1.0, 2.0**-30)
     )
     assert asked == [(0, 3)]
 

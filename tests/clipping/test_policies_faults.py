@@ -12,7 +12,7 @@ from clips import CLIPS, GRID, apart, contributions, length
 from layers import Around, Problem, Tied, criterion, typical_norm
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, Group, factor, private_parameters
+from discreet.clipping import ENGINES, Chunk, Clip, Group, factor, private_parameters
 from discreet.clipping.engines import bookkeeping
 from discreet.clipping.factor import Decision
 
@@ -43,7 +43,7 @@ def check_sum() -> None:
             parts.append(contributions(dict(zip(parameters, gradients, strict=True)), clip))
         wanted = {name: torch.stack([part[name] for part in parts]).sum(0) for name in parts[0]}
         for engine in ("bookkeeping", "ghost", "reference"):
-            found = ENGINES[engine].clipped_sum(model, criterion, inputs, targets, clip)
+            found = ENGINES[engine].clipped_sum(model, criterion, Chunk(inputs, targets), clip)
             assert apart(found, wanted) <= 1e-9 * len(inputs) * clip.spread
 
 
@@ -51,16 +51,18 @@ def check_sensitivity() -> None:
     """No example, alone, adds more than the clip says that it may."""
     for model, inputs, targets, clip in cases():
         for i in range(len(inputs)):
-            one = ENGINES["bookkeeping"].clipped_sum(model, criterion, inputs[i : i + 1], targets[i : i + 1], clip)
+            one = ENGINES["bookkeeping"].clipped_sum(
+                model, criterion, Chunk(inputs[i : i + 1], targets[i : i + 1]), clip
+            )
             assert length(one) <= clip.sensitivity * (1 + 1e-9)
 
 
 def check_not_finite() -> None:
     """An example whose loss is not finite adds nothing."""
     for model, inputs, targets, clip in cases():
-        rest = ENGINES["bookkeeping"].clipped_sum(model, criterion, inputs[:3], targets[:3], clip)
+        rest = ENGINES["bookkeeping"].clipped_sum(model, criterion, Chunk(inputs[:3], targets[:3]), clip)
         targets[3] = math.inf
-        whole = ENGINES["bookkeeping"].clipped_sum(model, criterion, inputs, targets, clip)
+        whole = ENGINES["bookkeeping"].clipped_sum(model, criterion, Chunk(inputs, targets), clip)
         assert apart(whole, rest) <= 1e-9 * clip.spread
 
 

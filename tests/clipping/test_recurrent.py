@@ -11,7 +11,7 @@ from layers import TOKENS
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.rules import base
 from discreet.clipping.rules.recurrent import CellRule, RecurrentRule
 from discreet.core.errors import UnsupportedModel
@@ -51,7 +51,7 @@ def loss(output: Tensor, target: Tensor) -> Tensor:
 def apart(model: nn.Module, inputs: Tensor, norm: float = 0.7) -> float:
     targets = torch.linspace(0.1, 1.0, len(inputs), dtype=inputs.dtype)
     one, other = (
-        ENGINES[name].clipped_sum(model, loss, inputs, targets, Clip(norm, 2.0**-30))
+        ENGINES[name].clipped_sum(model, loss, Chunk(inputs, targets), Clip(norm, 2.0**-30))
         for name in ("bookkeeping", "reference")
     )
     return sum(float((one[key] - other[key]).square().sum()) for key in other) ** 0.5 / (norm * len(inputs))
@@ -124,7 +124,7 @@ def test_dropout_between_layers_is_replayed(
         return real(self, traces, grads)
 
     monkeypatch.setattr(RecurrentRule, "parts_of", parts_of)
-    ENGINES["bookkeeping"].clipped_sum(model, loss, data(dtype), torch.ones(ROWS), Clip(0.5, 2.0**-30))
+    ENGINES["bookkeeping"].clipped_sum(model, loss, Chunk(data(dtype), torch.ones(ROWS)), Clip(0.5, 2.0**-30))
     with torch.no_grad():
         weights = [parameter for name, parameter in inner.named_parameters() if "_l2" in name]
         top = kind(again[0].shape[2], HIDDEN, bidirectional=both).to(dtype)

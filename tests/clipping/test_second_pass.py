@@ -13,7 +13,7 @@ import torch
 from adversarial_rows import ROWS, Batch, proportional, share_moved, squared
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, private_parameters
+from discreet.clipping import ENGINES, Chunk, Clip, private_parameters
 from discreet.clipping.engines.norms import example_squares
 from discreet.clipping.factor import decide
 from discreet.clipping.losses import each_loss
@@ -81,14 +81,12 @@ def test_what_cancels_in_one_pass_does_not_come_back_in_another(batch: Callable[
         assert share_moved(replace(ENGINES[engine], float_bits=16), batch(), 1.0) <= 1
 
 
-def by_a_weighted_loss(
-    model: nn.Module, criterion: Any, inputs: Tensor, targets: Tensor, clip: Clip, units: Any = None
-) -> dict[str, Tensor]:
+def by_a_weighted_loss(model: nn.Module, criterion: Any, chunk: Chunk, clip: Clip) -> dict[str, Tensor]:
     """The sum in exact arithmetic, as the gradient of the weighted loss: nothing measures what is added up."""
     parameters = private_parameters(model)
-    squares = example_squares(model, criterion, inputs, targets, clip)
+    squares = example_squares(model, criterion, chunk, clip)
     weights = decide(clip, squares, {name: part.numel() for name, part in parameters.items()}).weights
-    losses = each_loss(criterion, model(inputs), targets)
+    losses = each_loss(criterion, model(chunk.inputs), chunk.targets)
     total = (next(iter(weights.values())).to(losses) * losses).sum()
     return dict(zip(parameters, torch.autograd.grad(total, list(parameters.values())), strict=True))
 
@@ -112,7 +110,9 @@ def slopes_of(engine: str) -> dict[str, Tensor]:
     targets[1] = math.inf
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        return ENGINES[engine].clipped_sum(Slopes(), lambda x, y: (x * y).sum(), inputs, targets, Clip(100.0, 2.0**-30))
+        return ENGINES[engine].clipped_sum(
+            Slopes(), lambda x, y: (x * y).sum(), Chunk(inputs, targets), Clip(100.0, 2.0**-30)
+        )
 
 
 def test_a_row_that_is_not_finite_leaves_the_random_slopes_of_others_alone() -> None:
@@ -121,10 +121,10 @@ def test_a_row_that_is_not_finite_leaves_the_random_slopes_of_others_alone() -> 
 
 
 def test_a_planted_copy_in_place_of_a_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def filled(model: nn.Module, loss: Any, inputs: Tensor, targets: Tensor, *others: Any) -> dict[str, Tensor]:
-        if len(others) > 2:  # the second pass
-            inputs, targets = (torch.cat([part[:1], part[:1], part[2:]]) for part in (inputs, targets))
-        return example_squares(model, loss, inputs, targets, *others)
+    def filled(model: nn.Module, loss: Any, chunk: Chunk, *others: Any) -> dict[str, Tensor]:
+        if len(others) > 1:  # the second pass
+            chunk = Chunk(*(torch.cat([part[:1], part[:1], part[2:]]) for part in (chunk.inputs, chunk.targets)))
+        return example_squares(model, loss, chunk, *others)
 
     monkeypatch.setattr("discreet.clipping.engines.ghost.example_squares", filled)
     test_a_row_that_is_not_finite_leaves_the_random_slopes_of_others_alone()  # what was measured differs

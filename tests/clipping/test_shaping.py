@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from layers import PROBLEMS, criterion, typical_norm
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, Units
+from discreet.clipping import ENGINES, Chunk, Clip, Units
 from discreet.clipping.engines.chunk_shape import in_fixed_rows, under_autocast
 from discreet.clipping.rules import base, linear
 from discreet.core.errors import InputError
@@ -43,7 +43,7 @@ def test_filling_up_changes_nothing(engine: str, sizes: list[int], by_unit: bool
     sizes = sizes if by_unit else [1] * len(sizes)
     units = Units(tuple(sizes)) if by_unit else None
     inputs, targets = rows(sum(sizes))
-    arguments = network().double(), LOSS, inputs, targets, CLIP, units
+    arguments = network().double(), LOSS, Chunk(inputs, targets, units), CLIP
     found = flat(in_fixed_rows(ENGINES[engine].clipped_sum, room)(*arguments))
     wanted = flat(ENGINES[engine].clipped_sum(*arguments))
     if engine in ("reference", "exact"):
@@ -62,8 +62,8 @@ def test_filling_up_changes_nothing_by_any_rule(engine: str, name: str, draw: st
         return
     clip = Clip(0.5 * typical_norm(model, inputs, targets), 2.0**-30)
     function = ENGINES[engine].clipped_sum
-    found = in_fixed_rows(function, 8)(model, criterion, inputs, targets, clip)
-    wanted = function(model, criterion, inputs, targets, clip)
+    found = in_fixed_rows(function, 8)(model, criterion, Chunk(inputs, targets), clip)
+    wanted = function(model, criterion, Chunk(inputs, targets), clip)
     assert float((flat(found) - flat(wanted)).norm()) <= 1e-10 * clip.norm
 
 
@@ -73,9 +73,9 @@ def test_what_fills_a_chunk_up_counts_for_nothing_also_if_it_is_not_finite(engin
     """The first row is the one that is copied."""
     inputs, targets = rows(3)
     keep = [i for i in range(3) if i != bad]
-    wanted = flat(ENGINES[engine].clipped_sum(network().double(), LOSS, inputs[keep], targets[keep], CLIP))
+    wanted = flat(ENGINES[engine].clipped_sum(network().double(), LOSS, Chunk(inputs[keep], targets[keep]), CLIP))
     inputs[bad] = float("nan")
-    found = flat(in_fixed_rows(ENGINES[engine].clipped_sum, 7)(network().double(), LOSS, inputs, targets, CLIP))
+    found = flat(in_fixed_rows(ENGINES[engine].clipped_sum, 7)(network().double(), LOSS, Chunk(inputs, targets), CLIP))
     assert float((found - wanted).norm()) <= 1e-12
 
 
@@ -83,8 +83,8 @@ def test_what_fills_a_chunk_up_counts_for_nothing_also_if_it_is_not_finite(engin
 def test_padding_that_counts_would_be_found(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Units, "__post_init__", lambda self: object.__setattr__(self, "padding", 0))
     inputs, targets = rows(3)
-    found = flat(in_fixed_rows(ENGINES[engine].clipped_sum, 7)(network().double(), LOSS, inputs, targets, CLIP))
-    wanted = flat(ENGINES[engine].clipped_sum(network().double(), LOSS, inputs, targets, CLIP))
+    found = flat(in_fixed_rows(ENGINES[engine].clipped_sum, 7)(network().double(), LOSS, Chunk(inputs, targets), CLIP))
+    wanted = flat(ENGINES[engine].clipped_sum(network().double(), LOSS, Chunk(inputs, targets), CLIP))
     assert float((found - wanted).norm()) > 0.1 * CLIP.norm
 
 
@@ -95,9 +95,9 @@ def test_the_model_sees_one_shape(engine: str) -> None:
     model.register_forward_pre_hook(lambda _, args: seen.add(args[0].shape))
     function = in_fixed_rows(ENGINES[engine].clipped_sum, 5)
     for count in (1, 3, 5):
-        function(model, LOSS, *rows(count), CLIP)
+        function(model, LOSS, Chunk(*rows(count)), CLIP)
     assert seen == {(5, 4)}
-    function(model, LOSS, *rows(6), CLIP)
+    function(model, LOSS, Chunk(*rows(6)), CLIP)
     assert seen == {(5, 4), (10, 4)}
 
 
@@ -114,7 +114,7 @@ def test_a_frozen_part_that_is_compiled_is_compiled_once() -> None:
         frozen = nn.Sequential(nn.Linear(4, 6), nn.Tanh()).double().requires_grad_(False)
         model = nn.Sequential(torch.compile(frozen, backend=backend, dynamic=False), nn.Linear(6, 3).double())
         for count in (2, 3, 5):
-            shaped(model, LOSS, *rows(count), CLIP)
+            shaped(model, LOSS, Chunk(*rows(count)), CLIP)
         return len(compiled)
 
     function = ENGINES["bookkeeping"].clipped_sum
@@ -140,7 +140,9 @@ def bound(engine: str, dtype: torch.dtype, autocast: bool) -> float:
     function = under_autocast(function, torch.bfloat16) if autocast else function
     model, inputs, targets = half(dtype, 8, 5.0)
     return max(
-        float(flat(function(model, LOSS, inputs[i : i + 1], targets[i : i + 1], Clip(0.1, 2.0**-40))).norm()) / 0.1 - 1
+        float(flat(function(model, LOSS, Chunk(inputs[i : i + 1], targets[i : i + 1]), Clip(0.1, 2.0**-40))).norm())
+        / 0.1
+        - 1
         for i in range(8)
     )
 
@@ -178,7 +180,7 @@ def test_sums_of_models_in_reduced_precision_are_wide(engine: str, dtype: torch.
     function = ENGINES[engine].clipped_sum
     function = under_autocast(function, torch.bfloat16) if autocast else function
     model, inputs, targets = half(dtype, 1, 1.0)
-    one = flat(function(model, LOSS, inputs, targets, CLIP))
-    many = function(model, LOSS, inputs.expand(1000, -1), targets.expand(1000), CLIP)
+    one = flat(function(model, LOSS, Chunk(inputs, targets), CLIP))
+    many = function(model, LOSS, Chunk(inputs.expand(1000, -1), targets.expand(1000)), CLIP)
     assert all(part.dtype in (torch.float32, torch.float64) for part in many.values())
     assert float((flat(many) / 1000 - one).norm()) <= 0.02 * float(one.norm())

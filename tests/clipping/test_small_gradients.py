@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, Group
+from discreet.clipping import ENGINES, Chunk, Clip, Group
 from discreet.clipping.engines import small_gradients
 from discreet.clipping.engines.bookkeeping import clipped_sums
 from discreet.clipping.rules import base, linear
@@ -31,10 +31,10 @@ class Adapted(nn.Module):
         return torch.tanh(self.whole(x) + self.up(self.down(x)))
 
 
-def given() -> tuple[nn.Module, nn.Module, Tensor, Tensor]:
+def given(units: Units | None = None) -> tuple[nn.Module, nn.Module, Chunk]:
     torch.manual_seed(0)
     model = nn.Sequential(*[Adapted() for _ in range(LAYERS)], nn.Flatten(), nn.Linear(LENGTH * WIDTH, 3))
-    return model, nn.CrossEntropyLoss(), torch.randn(ROWS, LENGTH, WIDTH), torch.arange(ROWS) % 3
+    return model, nn.CrossEntropyLoss(), Chunk(torch.randn(ROWS, LENGTH, WIDTH), torch.arange(ROWS) % 3, units)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def apart(monkeypatch: pytest.MonkeyPatch, clip: Clip, units: Units | None = Non
     """The sums with every layer by itself."""
     with monkeypatch.context() as patch:
         patch.setattr(small_gradients, "SMALL", 0)
-        return clipped_sums(*given(), clip, units)
+        return clipped_sums(*given(units), clip)
 
 
 APART = (
@@ -74,10 +74,10 @@ def test_sums_are_those_of_layers_apart(
     clip: Clip, sizes: tuple[int, ...] | None, stacks: list[torch.Size], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     units = None if sizes is None else Units(sizes)
-    together = clipped_sums(*given(), clip, units)
+    together = clipped_sums(*given(units), clip)
     count = ROWS if units is None else len(units)
     assert sorted(stacks) == [(count, LAYERS, RANK, WIDTH), (count, LAYERS, WIDTH, RANK)]
-    wanted = ENGINES["reference"].clipped_sum(*given(), clip, units)
+    wanted = ENGINES["reference"].clipped_sum(*given(units), clip)
     for other, slack in ((apart(monkeypatch, clip, units), 1e-6), (wanted, 1e-4)):  # norms are enlarged for rounding
         for name, part in together.items():
             off = (part.double() - other[name].double()).norm()
@@ -85,11 +85,12 @@ def test_sums_are_those_of_layers_apart(
 
 
 def test_a_row_that_is_not_finite_adds_nothing(stacks: list[torch.Size]) -> None:
-    model, loss, x, y = given()
+    model, loss, chunk = given()
+    x, y = chunk.inputs, chunk.targets
     kept = [0, 1, 3, 4]
-    wanted = clipped_sums(model, loss, x[kept], y[kept], Clip(NORM, 2.0**-30))
+    wanted = clipped_sums(model, loss, Chunk(x[kept], y[kept]), Clip(NORM, 2.0**-30))
     x[2, 0, 0] = torch.inf
-    found = clipped_sums(model, loss, x, y, Clip(NORM, 2.0**-30))
+    found = clipped_sums(model, loss, Chunk(x, y), Clip(NORM, 2.0**-30))
     assert len(stacks) == 4
     for name, part in found.items():
         torch.testing.assert_close(part, wanted[name])

@@ -5,18 +5,18 @@ import sharded_runs
 import torch
 from torch import nn
 
-from discreet.clipping import Clip, private_parameters
+from discreet.clipping import Chunk, Clip, private_parameters
 from discreet.clipping.engines.bookkeeping import clipped_sums, sums_to_form
 from discreet.clipping.rules import base
 
 CLIP = Clip(0.5, 2.0**-20)
 
 
-def given() -> tuple[nn.Module, nn.Module, torch.Tensor, torch.Tensor]:
+def given() -> tuple[nn.Module, nn.Module, Chunk]:
     model = sharded_runs.gpt()
     model.norm = nn.Sequential(model.norm, sharded_runs.Scale(sharded_runs.WIDTH))  # type: ignore[assignment]
     words, targets = sharded_runs.texts()
-    return model, nn.CrossEntropyLoss(), words[:5], targets[:5]
+    return model, nn.CrossEntropyLoss(), Chunk(words[:5], targets[:5])
 
 
 def test_they_are_the_same_in_any_order() -> None:
@@ -46,7 +46,7 @@ def test_a_layer_that_reads_a_part_of_a_weight_is_formed_before_it_may_go(
     """Also where rules keep no products of so many rows, and read what came in again."""
     monkeypatch.setattr(base, "BUDGET", budget)
     words, targets = sharded_runs.texts()
-    model, *rest = sharded_runs.seeded(sharded_runs.OfQueries), nn.CrossEntropyLoss(), words[:5], targets[:5]
+    model, *rest = sharded_runs.seeded(sharded_runs.OfQueries), nn.CrossEntropyLoss(), Chunk(words[:5], targets[:5])
     whole, later = clipped_sums(model, *rest, CLIP), sums_to_form(model, *rest, CLIP)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.engines import bookkeeping
 from discreet.clipping.engines.tied_weights import joined
 from discreet.clipping.rules import base
@@ -143,7 +143,7 @@ class Language(nn.Module):
 def apart_from_reference(words: int, norm: float = 0.1) -> float:
     torch.manual_seed(0)
     model, tokens = Language(words).double(), torch.randint(words, (5, 9))
-    given = model, nn.CrossEntropyLoss(), tokens[:, :-1], tokens[:, 1:], Clip(norm, 2.0**-30)
+    given = model, nn.CrossEntropyLoss(), Chunk(tokens[:, :-1], tokens[:, 1:]), Clip(norm, 2.0**-30)
     one, other = (ENGINES[name].clipped_sum(*given) for name in ("bookkeeping", "reference"))
     return sum(float((one[key] - other[key]).square().sum()) for key in other) ** 0.5
 
@@ -185,7 +185,7 @@ def test_a_parameter_that_a_module_inside_holds_as_well_is_counted_once(again: b
     inputs, targets = torch.randn(6, 3), torch.arange(6) % 5
     for norm in (0.01, 1e6):
         one, other = (
-            ENGINES[name].clipped_sum(model, nn.CrossEntropyLoss(), inputs, targets, Clip(norm, 2.0**-30))
+            ENGINES[name].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(inputs, targets), Clip(norm, 2.0**-30))
             for name in ("reference", "bookkeeping")
         )
         for name, part in one.items():

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.rules.token_sums import alike, checked_tokens, token_squares, token_table
 from discreet.clipping.rules.tokens import EqualTokens
 
@@ -87,7 +87,10 @@ def test_a_text_with_a_loss_that_is_no_number_does_not_change_how_others_are_mea
 
     def found(texts: int) -> Tensor:
         return ENGINES["bookkeeping"].clipped_sum(
-            MeanOfWords(calls), lambda out, y: (out * y).sum(1), words[:texts], slopes[:texts], Clip(1.0, 2.0**-30)
+            MeanOfWords(calls),
+            lambda out, y: (out * y).sum(1),
+            Chunk(words[:texts], slopes[:texts]),
+            Clip(1.0, 2.0**-30),
         )["first.weight"]
 
     torch.testing.assert_close(found(41), found(40), rtol=0, atol=1e-6)

@@ -16,7 +16,7 @@ from layers import PROBLEMS, criterion, typical_norm
 from promises import exactly, units_of
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, Units, private_parameters
+from discreet.clipping import ENGINES, Chunk, Clip, Units, private_parameters
 from discreet.clipping.engines import bookkeeping
 from discreet.clipping.rules import OfUnits, base, linear
 from discreet.core.errors import InputError
@@ -56,7 +56,7 @@ def rows(count: int, seed: int = 5) -> tuple[Tensor, Tensor]:
 
 
 def summed(engine: str, inputs: Tensor, targets: Tensor, *sizes: int, clip: Clip = CLIP) -> Tensor:
-    return flat(ENGINES[engine].clipped_sum(mlp(), LOSS, inputs, targets, clip, Units(sizes)))
+    return flat(ENGINES[engine].clipped_sum(mlp(), LOSS, Chunk(inputs, targets, Units(sizes)), clip))
 
 
 @pytest.mark.parametrize("sizes", [(1,), (4,), (1, 3, 2), (2, 2, 2), (5, 1, 1)])
@@ -77,7 +77,9 @@ def test_every_rule_measures_units_as_a_whole(name: str, data: st.DataObject) ->
     model, inputs, targets = PROBLEMS[name](data.draw).make(sum(sizes), torch.float64, data.draw(st.integers(0, 99)))
     norm = 0.5 * typical_norm(model, inputs, targets)
     for engine in ("bookkeeping", "reference"):
-        found = flat(ENGINES[engine].clipped_sum(model, criterion, inputs, targets, Clip(norm, 2.0**-30), Units(sizes)))
+        found = flat(
+            ENGINES[engine].clipped_sum(model, criterion, Chunk(inputs, targets, Units(sizes)), Clip(norm, 2.0**-30))
+        )
         expected = oracle(model, criterion, inputs, targets, norm, sizes)
         assert float((found - expected).norm()) <= 1e-9 * norm * len(sizes)
 
@@ -99,7 +101,7 @@ def test_units_are_measured_block_by_block(budget: int, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("engine", ENGINES)
 def test_units_of_one_row_are_examples_to_the_bit(engine: str) -> None:
     inputs, targets = rows(7)
-    examples = flat(ENGINES[engine].clipped_sum(mlp(), LOSS, inputs, targets, CLIP))
+    examples = flat(ENGINES[engine].clipped_sum(mlp(), LOSS, Chunk(inputs, targets), CLIP))
     assert torch.equal(summed(engine, inputs, targets, *[1] * 7), examples)
 
 
@@ -146,7 +148,7 @@ def test_no_unit_moves_the_sum_by_more_than_the_clip_norm(engine: str, kind: str
 def test_the_bound_above_is_missed_if_rows_are_clipped_one_by_one() -> None:
     """What the bound is worth: five equal rows, each clipped alone, move the sum by five times the clip norm."""
     x, y = adversarial("all the same")
-    alone = flat(ENGINES["reference"].clipped_sum(mlp(), LOSS, x, y, Clip(0.05, 2.0**-30)))
+    alone = flat(ENGINES["reference"].clipped_sum(mlp(), LOSS, Chunk(x, y), Clip(0.05, 2.0**-30)))
     assert float(alone.norm()) > 4.9 * 0.05
 
 
@@ -157,10 +159,10 @@ def test_exact_sums_of_units_are_whole_numbers_within_the_clip_norm() -> None:
         clip = Clip(0.5, grid)
         sums = ENGINES["exact"].clipped_sum
         whole = units_of(
-            sums(mlp(), LOSS, torch.cat([others, x]), torch.cat([labels, y]), clip, Units((1, 3, 5))), grid
+            sums(mlp(), LOSS, Chunk(torch.cat([others, x]), torch.cat([labels, y]), Units((1, 3, 5))), clip), grid
         )
-        rest = units_of(sums(mlp(), LOSS, others, labels, clip, Units((1, 3))), grid)
-        alone = units_of(sums(mlp(), LOSS, x, y, clip, Units((5,))), grid)
+        rest = units_of(sums(mlp(), LOSS, Chunk(others, labels, Units((1, 3))), clip), grid)
+        alone = units_of(sums(mlp(), LOSS, Chunk(x, y, Units((5,))), clip), grid)
         assert [a + b for a, b in zip(rest, alone, strict=True)] == whole
         assert sum(unit**2 for unit in alone) <= (exactly(clip.norm) / exactly(grid)) ** 2
 
@@ -179,7 +181,7 @@ class OfNoPlaces(nn.Module):
 
 @pytest.mark.parametrize("engine", FAST)
 def test_a_layer_that_is_given_no_places_adds_nothing(engine: str) -> None:
-    sums = ENGINES[engine].clipped_sum(OfNoPlaces(), LOSS, *rows(3), CLIP, Units((1, 2), at_most=3))
+    sums = ENGINES[engine].clipped_sum(OfNoPlaces(), LOSS, Chunk(*rows(3), Units((1, 2), at_most=3)), CLIP)
     assert not sums["unused.weight"].any()
     assert sums["layer.weight"].any()
 
@@ -199,7 +201,9 @@ def test_in_scales_a_user_with_several_rows_does_not_take_others_out(size: int) 
     def found(*sizes: int) -> Tensor:
         given = inputs[: sum(sizes)], targets[: sum(sizes)]
         units = Units(sizes, at_most=4)
-        return flat(ENGINES["bookkeeping"].clipped_sum(layer, lambda out, y: (out * y).sum(1), *given, clip, units))
+        return flat(
+            ENGINES["bookkeeping"].clipped_sum(layer, lambda out, y: (out * y).sum(1), Chunk(*given, units), clip)
+        )
 
     torch.testing.assert_close(found(1, 1), found(1, 1, 2), rtol=0, atol=1e-6)
 
@@ -223,7 +227,9 @@ def test_in_scales_a_unit_that_is_not_finite_goes_with_a_parameter_without_dimen
     def found(*sizes: int) -> Tensor:
         given = inputs[: sum(sizes)], targets[: sum(sizes)]
         units = Units(sizes, at_most=2)
-        return flat(ENGINES[engine].clipped_sum(Tempered(), lambda out, y: (out * y).sum(1), *given, clip, units))
+        return flat(
+            ENGINES[engine].clipped_sum(Tempered(), lambda out, y: (out * y).sum(1), Chunk(*given, units), clip)
+        )
 
     rest = found(2)
     targets[2] = torch.nan
@@ -251,9 +257,9 @@ def test_by_every_rule_a_row_that_is_not_finite_leaves_other_units_alone(name: s
     model, inputs, targets = PROBLEMS[name](data.draw).make(6, torch.float64, 4)
     clip = Clip(0.5 * typical_norm(model, inputs, targets), 2.0**-30)
     function = ENGINES["bookkeeping"].clipped_sum
-    rest = flat(function(model, criterion, inputs[[0, 1, 5]], targets[[0, 1, 5]], clip, Units((2, 1))))
+    rest = flat(function(model, criterion, Chunk(inputs[[0, 1, 5]], targets[[0, 1, 5]], Units((2, 1))), clip))
     targets[3] = float("nan")
-    whole = flat(function(model, criterion, inputs, targets, clip, Units((2, 3, 1))))
+    whole = flat(function(model, criterion, Chunk(inputs, targets, Units((2, 3, 1))), clip))
     assert float((whole - rest).norm()) <= 1e-9 * clip.norm
 
 
@@ -262,9 +268,9 @@ def test_chunks_of_units_make_no_difference(engine: str) -> None:
     inputs, targets = rows(8)
     model = mlp().double()
     function = ENGINES[engine].clipped_sum
-    whole = flat(function(model, LOSS, inputs.double(), targets, CLIP, Units((3, 1, 2, 2))))
+    whole = flat(function(model, LOSS, Chunk(inputs.double(), targets, Units((3, 1, 2, 2))), CLIP))
     parts = [
-        flat(function(model, LOSS, x.double(), y, CLIP, Units(sizes)))
+        flat(function(model, LOSS, Chunk(x.double(), y, Units(sizes)), CLIP))
         for x, y, sizes in zip(inputs.split([4, 4]), targets.split([4, 4]), [(3, 1), (2, 2)], strict=True)
     ]
     torch.testing.assert_close(whole, parts[0] + parts[1], rtol=0, atol=1e-12)
@@ -276,7 +282,7 @@ def test_no_row_is_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     model = mlp()
     model.register_forward_pre_hook(lambda _, args: seen.append(args[0].detach().clone()))
     inputs, targets = rows(6)
-    ENGINES["bookkeeping"].clipped_sum(model, LOSS, inputs, targets, CLIP, Units((1, 4, 1)))
+    ENGINES["bookkeeping"].clipped_sum(model, LOSS, Chunk(inputs, targets, Units((1, 4, 1))), CLIP)
     assert len(seen) == 1
     assert torch.equal(seen[0], inputs)
 

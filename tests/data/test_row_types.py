@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet import Columns, InputError
-from discreet.clipping import Clip
+from discreet.clipping import Chunk, Clip
 from discreet.clipping.engines.engine import ENGINES
 from discreet.data import as_private
 from discreet.training.augmented_views import transformed
@@ -40,7 +40,7 @@ NUMBERS: Row = torch.full((4,), 0.5), torch.tensor([0.0])
 def summed(rows: list[Row]) -> Tensor:
     """The clipped sum, by an engine that takes one row at a time."""
     inputs, targets = as_private(rows).fetch(np.arange(len(rows)))
-    sums = ENGINES["exact"].clipped_sum(Wrapping(), nn.MSELoss(), inputs, targets, Clip(1.0, 2.0**-30))
+    sums = ENGINES["exact"].clipped_sum(Wrapping(), nn.MSELoss(), Chunk(inputs, targets), Clip(1.0, 2.0**-30))
     return torch.cat([part.flatten() for part in sums.values()])
 
 

@@ -18,7 +18,7 @@ if __name__ == "__main__":
 from language_families import FAMILIES, inner_model, on_rows, rows_for, stacked, with_lora
 
 import discreet
-from discreet.clipping import Clip
+from discreet.clipping import Chunk, Clip
 from discreet.core.errors import UnsupportedModel
 from discreet.language import TASKS
 
@@ -41,7 +41,7 @@ def engine_of(name: str, lora: bool) -> str:
         try:
             training = discreet.Training(PLAN, model, TASKS[task].loss(), optimizer, rows_for(task, 40), engine=engine)
             inputs, targets = stacked(rows_for(task, 2))
-            sums = training.engine.clipped_sum(model, TASKS[task].loss(), inputs, targets, Clip(1.0, 2.0**-30))
+            sums = training.engine.clipped_sum(model, TASKS[task].loss(), Chunk(inputs, targets), Clip(1.0, 2.0**-30))
         except UnsupportedModel:
             continue
         assert any(bool(part.any()) for part in sums.values())

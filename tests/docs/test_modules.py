@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.lazy import LazyModuleMixin
 
-from discreet.clipping import ENGINES, Clip, admit_model
+from discreet.clipping import ENGINES, Chunk, Clip, admit_model
 from discreet.clipping.capture.owners import rule_of
 from discreet.clipping.rules import Vectorised
 from discreet.core.errors import UnsupportedModel
@@ -160,7 +160,7 @@ def test_a_module_does_what_the_page_says(name: str) -> None:
                 admit_model(model)
         with pytest.raises(UnsupportedModel, match=f"{name}|'module.linear.weight' is used outside"):
             ENGINES["bookkeeping"].clipped_sum(
-                model, lambda output, _: output.sum(), inputs, torch.zeros(ROWS), Clip(0.5, 2.0**-30)
+                model, lambda output, _: output.sum(), Chunk(inputs, torch.zeros(ROWS)), Clip(0.5, 2.0**-30)
             )
         if not mixes:
             return
@@ -168,7 +168,7 @@ def test_a_module_does_what_the_page_says(name: str) -> None:
     admit_model(model)
     sums = [
         ENGINES[engine].clipped_sum(
-            model, lambda output, _: output.sum(), inputs, torch.zeros(ROWS), Clip(0.5, 2.0**-30)
+            model, lambda output, _: output.sum(), Chunk(inputs, torch.zeros(ROWS)), Clip(0.5, 2.0**-30)
         )
         for engine in ("bookkeeping", "reference")
     ]

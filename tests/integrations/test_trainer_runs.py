@@ -12,7 +12,7 @@ from language_families import field_rows, inner_model, on_rows, rows_for, stacke
 from tiny_model_folder import model_folder
 
 import discreet
-from discreet.clipping import Clip
+from discreet.clipping import Chunk, Clip
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.integrations.huggingface import PrivateTrainer, publish_adapters
 from discreet.jobs.language.base_folder import load_base
@@ -114,7 +114,7 @@ def test_dora_trains_and_is_not_published_as_adapters(engine: str, tmp_path: Pat
     made = {"engine": engine, "run": tmp_path / "run"}
     training = discreet.Training(PLAN, model, loss, optimizer, rows_for("causal-lm", 40), **made)
     inputs, targets = stacked(rows_for("causal-lm", 3))
-    found = training.engine.clipped_sum(model, loss, inputs, targets, Clip(1e-3, 2.0**-30))
+    found = training.engine.clipped_sum(model, loss, Chunk(inputs, targets), Clip(1e-3, 2.0**-30))
     wanted: dict[str, torch.Tensor] = {}
     for row in range(3):
         private = {name: one for name, one in model.named_parameters() if one.requires_grad}

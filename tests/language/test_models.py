@@ -10,7 +10,7 @@ from language_families import FAMILIES, field_rows, inner_model, on_rows, rows_f
 from torch import Tensor, nn
 
 import discreet
-from discreet.clipping import ENGINES, Clip, private_parameters
+from discreet.clipping import ENGINES, Chunk, Clip, private_parameters
 from discreet.clipping.losses import each_loss
 from discreet.core.errors import UnsupportedModel
 from discreet.language import TASKS, TransformersModel, task_of_model
@@ -82,7 +82,7 @@ def norms(engine: str, model: nn.Module, loss: nn.Module, inputs: Tensor, target
     found = []
     for row in range(len(inputs)):
         x, y = inputs[row : row + 1], targets[row : row + 1]
-        one = ENGINES[engine].clipped_sum(model, loss, x, y, Clip(1e9, 2.0**-30))
+        one = ENGINES[engine].clipped_sum(model, loss, Chunk(x, y), Clip(1e9, 2.0**-30))
         found.append(torch.cat([part.double().flatten() for part in one.values()]).norm())
     return torch.stack(found)
 
@@ -102,7 +102,8 @@ def test_norms_and_clipped_sums_are_those_of_the_reference(name: str, task: str,
         for norm in (float(wanted.min()) / 100, float(wanted.median())):
             clip = Clip(norm, 2.0**-30)
             one, other = (
-                ENGINES[name].clipped_sum(model, loss, inputs, targets, clip) for name in ("reference", "bookkeeping")
+                ENGINES[name].clipped_sum(model, loss, Chunk(inputs, targets), clip)
+                for name in ("reference", "bookkeeping")
             )
             assert one.keys() == private_parameters(model).keys()
             apart = torch.cat([(one[key].double() - other[key].double()).flatten() for key in one])

@@ -12,7 +12,7 @@ from clips import CLIPS
 from rule_modules import MODULES, Draws, Row, summed
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.rules import conv, linear
 from discreet.clipping.rules.numbers import TOGETHER
 
@@ -107,6 +107,8 @@ def test_few_terms_of_other_rows_are_added_up_beside_those_of_a_row(
     for layer, shape in ((nn.Linear(256, 256), (places, 256)), (nn.Conv1d(256, 256, 1), (256, places))):
         together.clear()
         rows = torch.randn(70, *shape)
-        ENGINES["bookkeeping"].clipped_sum(layer, lambda y, _: y.sum(), rows, torch.zeros(70), Clip(1.0, 2.0**-30))
+        ENGINES["bookkeeping"].clipped_sum(
+            layer, lambda y, _: y.sum(), Chunk(rows, torch.zeros(70)), Clip(1.0, 2.0**-30)
+        )
         assert sum(count for count, _ in together) == 70
         assert all(count == 1 or count * terms <= TOGETHER for count, terms in together)

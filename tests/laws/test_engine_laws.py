@@ -14,7 +14,7 @@ import torch
 from promises import exactly, units_of
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Accumulator, Clip, private_parameters
+from discreet.clipping import ENGINES, Accumulator, Chunk, Clip, private_parameters
 from discreet.clipping.digests import state_digests
 
 CLIP = Clip(0.5, 2.0**-30)
@@ -113,7 +113,8 @@ def problem(name: str, rows: int) -> tuple[nn.Module, Tensor, Tensor]:
 def test_engines_agree(name: str, rows: int) -> None:
     model, inputs, targets = problem(name, rows)
     sums = {
-        key: engine.clipped_sum(model, nn.CrossEntropyLoss(), inputs, targets, CLIP) for key, engine in ENGINES.items()
+        key: engine.clipped_sum(model, nn.CrossEntropyLoss(), Chunk(inputs, targets), CLIP)
+        for key, engine in ENGINES.items()
     }
     for one, other in itertools.pairwise(sums.values()):
         assert list(one) == list(other) == list(private_parameters(model))
@@ -126,7 +127,7 @@ def test_engines_agree(name: str, rows: int) -> None:
 def test_engines_agree_with_plain_autograd_where_nothing_is_clipped(engine: str) -> None:
     model, inputs, targets = problem("tied MLP", 5)
     clip = Clip(1e6, 2.0**-30)
-    sums = ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), inputs, targets, clip)
+    sums = ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(inputs, targets), clip)
     loss = nn.CrossEntropyLoss(reduction="sum")(model(inputs), targets)
     for one, plain in zip(sums.values(), torch.autograd.grad(loss, list(model.parameters())), strict=True):
         torch.testing.assert_close(one.float(), plain, rtol=1e-5, atol=1e-5)
@@ -146,7 +147,7 @@ def test_any_split_into_chunks_gives_the_same_sum(engine: str, name: str) -> Non
     def total(sizes: tuple[int, ...]) -> dict[str, Tensor]:
         accumulator = Accumulator(private_parameters(model))
         for x, y in zip(torch.split(inputs, list(sizes)), torch.split(targets, list(sizes)), strict=True):
-            accumulator.add(ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), x, y, UNROUNDED))
+            accumulator.add(ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(x, y), UNROUNDED))
         tensors = accumulator.total(ENGINES[engine], UNROUNDED, len(inputs)).tensors
         return {key: torch.from_numpy(array) for key, array in tensors.items()}
 
@@ -160,7 +161,7 @@ def exact_units(model: nn.Module, inputs: Tensor, targets: Tensor, sizes: tuple[
     """The sum of the engine `exact`, chunk by chunk, in grid steps."""
     accumulator = Accumulator(private_parameters(model))
     for x, y in zip(torch.split(inputs, list(sizes)), torch.split(targets, list(sizes)), strict=True):
-        accumulator.add(ENGINES["exact"].clipped_sum(model, nn.CrossEntropyLoss(), x, y, clip))
+        accumulator.add(ENGINES["exact"].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(x, y), clip))
     total = accumulator.total(ENGINES["exact"], clip, len(inputs))
     assert total.sensitivity == clip.norm
     return units_of(total.tensors, clip.grid)
@@ -201,7 +202,7 @@ def test_rounding_and_chunks_stay_within_the_sensitivity_of_a_fast_engine(name: 
         accumulator = Accumulator(private_parameters(model))
         x, y = inputs[rows], targets[rows]
         for a, b in zip(torch.split(x, list(sizes)), torch.split(y, list(sizes)), strict=True):
-            accumulator.add(ENGINES["vmap"].clipped_sum(model, nn.CrossEntropyLoss(), a, b, CLIP))
+            accumulator.add(ENGINES["vmap"].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(a, b), CLIP))
         total = accumulator.total(ENGINES["vmap"], CLIP, largest_batch=6)
         assert total.sensitivity > CLIP.norm
         sensitivity.append(total.sensitivity)
@@ -226,7 +227,7 @@ def test_an_engine_leaves_the_model_as_it_was(engine: str, name: str, training: 
     parameters = dict(model.named_parameters())
     marker = torch.ones_like(next(iter(parameters.values())))
     next(iter(parameters.values())).grad = marker
-    ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), inputs, targets, CLIP)
+    ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(inputs, targets), CLIP)
     assert state_digests(model) == before
     assert dict(model.named_parameters()).keys() == parameters.keys()
     assert all(model.get_parameter(key) is parameter for key, parameter in parameters.items())
@@ -242,7 +243,7 @@ def test_an_engine_leaves_the_model_as_it_was(engine: str, name: str, training: 
 def test_the_reduction_of_the_criterion_does_not_matter(engine: str) -> None:
     model, inputs, targets = problem("linear", 5)
     results = [
-        ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(reduction=reduction), inputs, targets, CLIP)
+        ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(reduction=reduction), Chunk(inputs, targets), CLIP)
         for reduction in ("mean", "sum", "none")
     ]
     for result in results[1:]:
@@ -254,7 +255,7 @@ def test_an_example_with_nan_input_contributes_nothing(engine: str) -> None:
     model, inputs, targets = problem("conv + GroupNorm", 4)
     inputs[2] = float("nan")
     keep = torch.tensor([0, 1, 3])
-    whole = ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), inputs, targets, CLIP)
-    rest = ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), inputs[keep], targets[keep], CLIP)
+    whole = ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(inputs, targets), CLIP)
+    rest = ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), Chunk(inputs[keep], targets[keep]), CLIP)
     for key in whole:
         torch.testing.assert_close(whole[key], rest[key], rtol=1e-5, atol=1e-6)

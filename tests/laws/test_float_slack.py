@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Accumulator, Clip
+from discreet.clipping import ENGINES, Accumulator, Chunk, Clip
 from discreet.clipping.admission.admission import private_parameters
 
 CLIP = Clip(1.0, 2.0**-30)
@@ -18,7 +18,7 @@ def sums(
     """The sum over the batch, before rounding, cut into chunks of the given size."""
     accumulator = Accumulator(private_parameters(model))
     for x, y in zip(torch.split(inputs, chunk), torch.split(targets, chunk), strict=True):
-        accumulator.add(ENGINES[engine].clipped_sum(model, criterion, x, y, CLIP))
+        accumulator.add(ENGINES[engine].clipped_sum(model, criterion, Chunk(x, y), CLIP))
     total = accumulator.total(ENGINES["exact"], CLIP, len(inputs)).tensors
     return np.concatenate([total[name].ravel() for name in sorted(total)])
 

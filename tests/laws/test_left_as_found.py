@@ -17,7 +17,7 @@ import torch
 from problems import CLASSES, FEATURES, blobs, tiny_training
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.capture import capture
 from discreet.clipping.digests import state_digests
 from discreet.clipping.engines import bookkeeping, ghost
@@ -154,7 +154,7 @@ def failing(model: Mixed, place: str) -> Iterator[Callable[[Tensor, Tensor], Ten
         if place == "vectorised":
             patch.setattr("discreet.clipping.rules.vectorised.Vectorised._run", stop)
             patch.setattr(engines, "vectorised_call", stop)
-            patch.setattr(engines, "_per_example", stop)
+            patch.setattr(engines, "_per_row", stop)
         yield stop if place == "loss" else loss
 
 
@@ -172,17 +172,17 @@ def check_engine(engine: str, place: str) -> None:
     """With gradients that the user put there, and torch's settings not as they come."""
     model, (inputs, targets) = mixed(), blobs(7)
     model.head.weight.grad = torch.ones_like(model.head.weight)
-    wanted = ENGINES[engine].clipped_sum(model, loss, inputs, targets, CLIP)
+    wanted = ENGINES[engine].clipped_sum(model, loss, Chunk(inputs, targets), CLIP)
     torch.set_float32_matmul_precision("medium")
     try:
         before = seen(model)
         with failing(model, place) as criterion, expected(place):
-            ENGINES[engine].clipped_sum(model, criterion, inputs, targets, CLIP)
+            ENGINES[engine].clipped_sum(model, criterion, Chunk(inputs, targets), CLIP)
         after = seen(model)
         assert {key for key in before if before[key] != after[key]} == set()
     finally:
         torch.set_float32_matmul_precision("highest")
-    again = ENGINES[engine].clipped_sum(model, loss, inputs, targets, CLIP)
+    again = ENGINES[engine].clipped_sum(model, loss, Chunk(inputs, targets), CLIP)
     assert all(torch.equal(wanted[key], again[key]) for key in wanted)
 
 

@@ -12,7 +12,7 @@ from problems import FEATURES, tiny_training
 from torch import nn
 
 from discreet import UnsupportedModel
-from discreet.clipping import ENGINES, Clip, Units
+from discreet.clipping import ENGINES, Chunk, Clip, Units
 from discreet.methods import standardise_weights
 
 LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
@@ -67,7 +67,8 @@ def test_of_a_user_the_mean_is_clipped(name: str) -> None:
     model, inputs, targets = made(name, 5)
     clip, units = Clip(0.2 * typical_norm(model, inputs, targets), 2.0**-30), Units((2, 3))
     sums = [
-        ENGINES[e].clipped_sum(model, criterion, inputs, targets, clip, units) for e in ("bookkeeping", "reference")
+        ENGINES[e].clipped_sum(model, criterion, Chunk(inputs, targets, units), clip)
+        for e in ("bookkeeping", "reference")
     ]
     for key in sums[1]:
         torch.testing.assert_close(sums[0][key], sums[1][key], rtol=1e-9, atol=1e-11)
@@ -76,9 +77,9 @@ def test_of_a_user_the_mean_is_clipped(name: str) -> None:
 def test_a_row_that_is_not_finite_contributes_nothing() -> None:
     model, inputs, targets = made("conv2d", 4)
     clip = Clip(0.5, 2.0**-30)
-    rest = ENGINES["bookkeeping"].clipped_sum(model, criterion, inputs[1:], targets[1:], clip)
+    rest = ENGINES["bookkeeping"].clipped_sum(model, criterion, Chunk(inputs[1:], targets[1:]), clip)
     inputs[0] = torch.nan
-    with_it = ENGINES["bookkeeping"].clipped_sum(model, criterion, inputs, targets, clip)
+    with_it = ENGINES["bookkeeping"].clipped_sum(model, criterion, Chunk(inputs, targets), clip)
     for key in rest:
         torch.testing.assert_close(with_it[key], rest[key])
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from promises import exactly, units_of
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Accumulator, Clip, Engine, Units, private_parameters
+from discreet.clipping import ENGINES, Accumulator, Chunk, Clip, Engine, Units, private_parameters
 from discreet.core.release import ClippedSum
 
 ROWS = 5
@@ -156,7 +156,7 @@ class Batch:
             unit, start, row = unit + count, row, row + sum(sizes)
             rows = self.inputs[start:row], self.targets[start:row]
             units = None if set(self.sizes) == {1} else Units(sizes)
-            accumulator.add(engine.clipped_sum(self.model, self.criterion, *rows, clip, units))
+            accumulator.add(engine.clipped_sum(self.model, self.criterion, Chunk(*rows, units), clip))
         return accumulator.total(engine, clip, largest_batch=len(self.sizes))
 
 

@@ -91,7 +91,7 @@ def patched(*changes: tuple[Any, str, Any]) -> Iterator[None]:
 
 
 def summing(change: Callable[..., dict[str, Any]]) -> Any:
-    """An engine replaced in steps by `change(engine's sums, model, criterion, inputs, targets, clip, units)`."""
+    """An engine replaced in steps by `change(engine's sums, model, criterion, chunk, clip)`."""
     real = Batch._add
 
     def add(self: Any, criterion: Any, chunk: Any) -> None:

@@ -103,8 +103,8 @@ def noise_not_scaled() -> Any:
     engine="reference",
 )
 def scaled_after_clipping() -> Any:
-    def change(sums: Any, model: Any, criterion: Any, x: Any, y: Any, clip: Any, units: Any = None) -> Any:
-        found = sums(model, criterion, x, y, dataclasses.replace(clip, scales=None), units)
+    def change(sums: Any, model: Any, criterion: Any, chunk: Any, clip: Any) -> Any:
+        found = sums(model, criterion, chunk, dataclasses.replace(clip, scales=None))
         return {name: one.double() / clip.scales[name] for name, one in found.items()}
 
     return summing(change)
@@ -142,8 +142,8 @@ def scales_follow_exact_sums() -> Any:
     noise=0.5,
 )
 def box_left_open() -> Any:
-    def change(sums: Any, model: Any, criterion: Any, x: Any, y: Any, clip: Any, units: Any = None) -> Any:
-        found = sums(model, criterion, x, y, clip, units)
+    def change(sums: Any, model: Any, criterion: Any, chunk: Any, clip: Any) -> Any:
+        found = sums(model, criterion, chunk, clip)
         return {name: one.double() + 2.0 * one.double().sign() for name, one in found.items()}
 
     return summing(change)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from broken_builds import broken, in_steps, patched, summing
 
-from discreet.clipping import factor
+from discreet.clipping import Chunk, factor
 from discreet.clipping.engines import ghost
 from discreet.clipping.factor import Decision
 from discreet.clipping.rules.embedding import EmbeddingRule
@@ -18,10 +18,10 @@ from discreet.clipping.rules.numbers import squared_norms
 
 @broken("exact: each gradient is rounded up to multiples of a coarse grid", "replay/", engine="exact")
 def exact_rounded_up() -> Any:
-    def change(sums: Any, model: Any, criterion: Any, x: Any, y: Any, clip: Any, units: Any = None) -> Any:
+    def change(sums: Any, model: Any, criterion: Any, chunk: Any, clip: Any) -> Any:
         total: dict[str, Any] = {}
-        for i in range(len(x)):
-            for name, one in sums(model, criterion, x[i : i + 1], y[i : i + 1], clip).items():
+        for row in chunk.one_by_one():
+            for name, one in sums(model, criterion, row, clip).items():
                 part = one.sign() * (one.abs() * 2.0**8).ceil() / 2.0**8
                 total[name] = total[name] + part if name in total else part
         return total
@@ -31,16 +31,17 @@ def exact_rounded_up() -> Any:
 
 @broken("vmap: rows that fill up a chunk are counted", "replay/", engine="vmap")
 def filled_rows_counted() -> Any:
-    def change(sums: Any, model: Any, criterion: Any, x: Any, y: Any, clip: Any, units: Any = None) -> Any:
-        return sums(model, criterion, torch.cat([x, x[-1:]]), torch.cat([y, y[-1:]]), clip)
+    def change(sums: Any, model: Any, criterion: Any, chunk: Any, clip: Any) -> Any:
+        inputs, targets = (torch.cat([part, part[-1:]]) for part in (chunk.inputs, chunk.targets))
+        return sums(model, criterion, Chunk(inputs, targets), clip)
 
     return summing(change)
 
 
 @broken("reference: the sum of a chunk is clipped, not each row", "replay/", engine="reference")
 def reference_clips_the_chunk() -> Any:
-    def change(sums: Any, model: Any, criterion: Any, x: Any, y: Any, clip: Any, units: Any = None) -> Any:
-        found = sums(model, criterion, x, y, replace(clip, norm=1e6))
+    def change(sums: Any, model: Any, criterion: Any, chunk: Any, clip: Any) -> Any:
+        found = sums(model, criterion, chunk, replace(clip, norm=1e6))
         length = float(torch.stack([one.double().square().sum() for one in found.values()]).sum().sqrt())
         share = min(1.0, clip.norm * 8 / max(length, 1e-30))
         return {name: one.double() * share for name, one in found.items()}
@@ -87,10 +88,10 @@ def norms_in_bfloat16() -> Any:
 def sums_cached() -> Any:
     kept: dict[Any, Any] = {}
 
-    def change(sums: Any, model: Any, criterion: Any, x: Any, y: Any, clip: Any, units: Any = None) -> Any:
-        if x.shape not in kept:
-            kept[x.shape] = sums(model, criterion, x, y, clip, units)
-        return {name: one.clone() * 1.5 for name, one in kept[x.shape].items()}
+    def change(sums: Any, model: Any, criterion: Any, chunk: Any, clip: Any) -> Any:
+        if chunk.inputs.shape not in kept:
+            kept[chunk.inputs.shape] = sums(model, criterion, chunk, clip)
+        return {name: one.clone() * 1.5 for name, one in kept[chunk.inputs.shape].items()}
 
     return summing(change)
 
@@ -99,9 +100,9 @@ def sums_cached() -> Any:
 def engines_in_turn() -> Iterator[None]:
     turn = [0]
 
-    def change(sums: Any, model: Any, criterion: Any, x: Any, y: Any, clip: Any, units: Any = None) -> Any:
+    def change(sums: Any, model: Any, criterion: Any, chunk: Any, clip: Any) -> Any:
         turn[0] += 1
-        return sums(model, criterion, x, y, clip if turn[0] % 2 else replace(clip, norm=100 * clip.norm), units)
+        return sums(model, criterion, chunk, clip if turn[0] % 2 else replace(clip, norm=100 * clip.norm))
 
     with summing(change):
         yield

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from broken_builds import broken, in_steps, patched, summing
 
-from discreet.clipping import Accumulator, factor
+from discreet.clipping import Accumulator, Chunk, factor
 from discreet.clipping.engines import bookkeeping, ghost
 from discreet.clipping.factor import Decision
 from discreet.training.batch import Batch
@@ -177,11 +177,11 @@ def texts_padded_together() -> Any:
 def class_weighs_ten(label: int) -> Any:
     """Rows of one class move sums by ten times what they may."""
 
-    def change(real: Any, model: Any, criterion: Any, inputs: Any, targets: Any, clip: Any, units: Any) -> Any:
-        sums, chosen = real(model, criterion, inputs, targets, clip, units), targets == label
+    def change(real: Any, model: Any, criterion: Any, chunk: Any, clip: Any) -> Any:
+        sums, chosen = real(model, criterion, chunk, clip), chunk.targets == label
         if not bool(chosen.any()):
             return sums
-        more = real(model, criterion, inputs[chosen], targets[chosen], clip, None)
+        more = real(model, criterion, Chunk(chunk.inputs[chosen], chunk.targets[chosen]), clip)
         return {name: sums[name] + 9 * more[name] for name in sums}
 
     return summing(change)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,16 @@ USER = {"unit": "user", "rows_per_unit": 2}
 
 @broken("each row of a user is clipped by itself", "replay/", **USER)
 def rows_clipped_alone() -> Any:
-    def change(sums: Any, model: Any, criterion: Any, x: Any, y: Any, clip: Any, units: Any = None) -> Any:
-        return sums(model, criterion, x, y, clip, None)
+    def change(sums: Any, model: Any, criterion: Any, chunk: Any, clip: Any) -> Any:
+        return sums(model, criterion, replace(chunk, units=None), clip)
 
     return summing(change)
 
 
 @broken("a user's rows are added up after each is clipped, in vmap", "replay/", engine="vmap", **USER)
 def rows_clipped_alone_by_vmap() -> Any:
-    def change(sums: Any, model: Any, criterion: Any, x: Any, y: Any, clip: Any, units: Any = None) -> Any:
-        return sums(model, criterion, x, y, clip, Units((1,) * len(x)))
+    def change(sums: Any, model: Any, criterion: Any, chunk: Any, clip: Any) -> Any:
+        return sums(model, criterion, replace(chunk, units=Units((1,) * len(chunk.inputs))), clip)
 
     return summing(change)
 
@@ -40,10 +41,10 @@ def all_rows_of_a_user() -> Any:
 
 @broken("a user's rows are parted between two units of a chunk", "replay/", **USER)
 def user_in_two_units() -> Any:
-    def change(sums: Any, model: Any, criterion: Any, x: Any, y: Any, clip: Any, units: Any = None) -> Any:
-        assert units is not None
-        parts = tuple(part for size in units.sizes for part in ((size - 1, 1) if size > 1 else (size,)))
-        return sums(model, criterion, x, y, clip, Units(parts))
+    def change(sums: Any, model: Any, criterion: Any, chunk: Any, clip: Any) -> Any:
+        assert chunk.units is not None
+        parts = tuple(part for size in chunk.units.sizes for part in ((size - 1, 1) if size > 1 else (size,)))
+        return sums(model, criterion, replace(chunk, units=Units(parts)), clip)
 
     return summing(change)
 

@@ -11,7 +11,7 @@ from mixing_modules import CLASSES, FEATURES, Two
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 
 CLIP, LOSS = Clip(1.0, 2.0**-30), nn.CrossEntropyLoss()
 
@@ -35,7 +35,7 @@ def running(function: Callable[[Tensor], Tensor]) -> Callable[[int], None]:
 
     def run(rows: int) -> None:
         inputs, targets = torch.randn(rows, FEATURES), torch.arange(rows) % CLASSES
-        ENGINES["bookkeeping"].clipped_sum(model, LOSS, inputs, targets, CLIP)
+        ENGINES["bookkeeping"].clipped_sum(model, LOSS, Chunk(inputs, targets), CLIP)
 
     return run
 

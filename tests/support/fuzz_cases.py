@@ -17,7 +17,7 @@ from fuzz_blocks import BLOCKS, STARTS, TOKENS, fitting
 from fuzz_losses import LOSSES, WIDTH, Criterion
 from torch import Tensor, nn
 
-from discreet.clipping import Clip, Units, private_parameters
+from discreet.clipping import Chunk, Clip, Units, private_parameters
 from discreet.clipping.engines.clipped_sums import ClippedSums
 
 SHAPES = ((4,), (8,), (17,), (3, 4), (6, 2), (2, 5, 5), (3, 4, 6), (1, 3, 3, 3))
@@ -59,7 +59,7 @@ class Case:
         ends = [sum(self.sizes[: i + 1]) for i in range(len(self.sizes))]
         rows = [row for i in chosen for row in range(ends[i] - self.sizes[i], ends[i])]
         units = None if self.units is None else Units(tuple(self.sizes[i] for i in chosen))
-        found = engine(self.model, self.criterion, self.inputs[rows], self.targets[rows], self.clip, units)
+        found = engine(self.model, self.criterion, Chunk(self.inputs[rows], self.targets[rows], units), self.clip)
         return {name: part.detach().double() for name, part in found.items()}
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from layer_modules import TOKENS, Around, Own, Pairs, Pooled, Steps, Tied, Twice, Weighed
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -232,7 +232,7 @@ def criterion(output: Tensor, target: Tensor) -> Tensor:
 def difference(engine: str, model: nn.Module, inputs: Tensor, targets: Tensor, norm: float) -> float:
     """The norm of an engine's sum minus the reference's, relative to batch x clip norm."""
     clip = Clip(norm, 2.0**-30)
-    sums = [ENGINES[name].clipped_sum(model, criterion, inputs, targets, clip) for name in (engine, "reference")]
+    sums = [ENGINES[name].clipped_sum(model, criterion, Chunk(inputs, targets), clip) for name in (engine, "reference")]
     assert list(sums[0]) == list(sums[1])
     apart = sum(float((sums[0][name] - sums[1][name]).square().sum()) for name in sums[0]) ** 0.5
     return apart / (norm * max(1, len(inputs)))

@@ -15,7 +15,7 @@ from problems import in_records
 from torch import nn
 
 from discreet import Plan, Training
-from discreet.clipping import Accumulator, Clip, Engine, private_parameters, training_mode
+from discreet.clipping import Accumulator, Chunk, Clip, Engine, private_parameters, training_mode
 
 ROWS, TIMES = 60, 50
 CLIP = Clip(1.0, 2.0**-30)
@@ -61,9 +61,9 @@ def moves(
         sums = []
         for run, taken in zip(made, (list(range(rows)), [i for i in range(rows) if i != long]), strict=True):
             torch.manual_seed(step)
-            total, chunk = Accumulator(private_parameters(run.model)), (inputs[taken], targets[taken])
+            total, chunk = Accumulator(private_parameters(run.model)), Chunk(inputs[taken], targets[taken])
             used = run.engine if look is None else look(run)
-            total.add(used.clipped_sum(run.model, run.criterion, *chunk, CLIP, None))
+            total.add(used.clipped_sum(run.model, run.criterion, chunk, CLIP))
             sums.append(total.total(used, CLIP, rows).tensors)
         squares = (float(np.square(sums[0][name] - sums[1][name]).sum()) for name in sums[0])
         worst = max(worst, math.sqrt(sum(squares)))

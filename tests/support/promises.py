@@ -16,7 +16,7 @@ from scipy import stats
 from torch import nn
 
 from discreet import publish, verify
-from discreet.clipping import ENGINES, Accumulator, Clip, private_parameters
+from discreet.clipping import ENGINES, Accumulator, Chunk, Clip, private_parameters
 from discreet.core.events import Gaussian, Poisson, tally
 from discreet.core.release import ClippedSum, Receipt
 from discreet.ledger import Ledger
@@ -65,10 +65,10 @@ def no_example_moves_the_sum_by_more_than_the_clip_norm(_folder: Path) -> None:
     inputs[3] *= 1e6
     clip = Clip(0.5, 2.0**-30)
     for engine in ENGINES.values():
-        whole = engine.clipped_sum(linear(), LOSS, inputs, targets, clip)
+        whole = engine.clipped_sum(linear(), LOSS, Chunk(inputs, targets), clip)
         for row in range(8):
             keep = without(8, row)
-            rest = engine.clipped_sum(linear(), LOSS, inputs[keep], targets[keep], clip)
+            rest = engine.clipped_sum(linear(), LOSS, Chunk(inputs[keep], targets[keep]), clip)
             moved = torch.cat([(whole[name] - rest[name]).flatten() for name in whole]).norm()
             assert float(moved) <= 0.5 * (1 + 1e-6), "one example moved the sum by more than the clip norm"
 
@@ -81,7 +81,7 @@ def exact_sums_are_whole_numbers_that_no_example_moves_by_more_than_the_clip_nor
         clip = Clip(0.5, grid)
 
         def summed(rows: list[int], clip: Clip = clip) -> list[int]:
-            sums = ENGINES["exact"].clipped_sum(linear(), LOSS, inputs[rows], targets[rows], clip)
+            sums = ENGINES["exact"].clipped_sum(linear(), LOSS, Chunk(inputs[rows], targets[rows]), clip)
             return units_of(sums, clip.grid)
 
         whole, most = summed(list(range(8))), (exactly(clip.norm) / exactly(grid)) ** 2

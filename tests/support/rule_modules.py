@@ -11,7 +11,7 @@ import torch
 from layer_modules import TOKENS, Tied
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, Units
+from discreet.clipping import ENGINES, Chunk, Clip, Units
 from discreet.language.conv1d_rule import register_conv1d
 
 Row = tuple[Tensor, Tensor]
@@ -209,5 +209,5 @@ def summed(engine: str, model: nn.Module, clip: Clip, most: int, units: list[lis
     """The numbers of the clipped sum of units, of at most `most` rows each."""
     inputs, gradients = (torch.stack(part) for part in zip(*(row for unit in units for row in unit), strict=True))
     sizes = Units(tuple(map(len, units)), at_most=most)
-    found = ENGINES[engine].clipped_sum(model, product, inputs, gradients, clip, sizes)
+    found = ENGINES[engine].clipped_sum(model, product, Chunk(inputs, gradients, sizes), clip)
     return torch.cat([part.detach().double().flatten() for part in found.values()])

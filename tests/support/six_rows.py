@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.engines import ghost
 
 CLIP = Clip(0.5, 2.0**-30)
@@ -20,7 +20,7 @@ LABELS = torch.arange(6) % 3
 def sums(engine: str, model: nn.Module, inputs: Tensor, loss: Any = None, *, seed: int = 0) -> dict[str, Tensor]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return ENGINES[engine].clipped_sum(model, loss or nn.CrossEntropyLoss(), inputs, LABELS, CLIP)
+        return ENGINES[engine].clipped_sum(model, loss or nn.CrossEntropyLoss(), Chunk(inputs, LABELS), CLIP)
 
 
 def data(*shape: int) -> Tensor:
@@ -49,9 +49,9 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls: list[int] = []
     real = ghost.clipped_sums
 
-    def spy(model: nn.Module, loss: Any, inputs: Tensor, *others: Any) -> dict[str, Tensor]:
-        calls.append(len(inputs))
-        return real(model, loss, inputs, *others)
+    def spy(model: nn.Module, loss: Any, chunk: Chunk, clip: Clip) -> dict[str, Tensor]:
+        calls.append(len(chunk.inputs))
+        return real(model, loss, chunk, clip)
 
     monkeypatch.setattr(ghost, "clipped_sums", spy)
     return calls

@@ -13,7 +13,7 @@ from problems import blobs, linear, tiny_plan, tiny_training
 from torch import Tensor, nn
 
 from discreet import Augmented, InputError, PrivacyViolation, UnsupportedModel
-from discreet.clipping import ENGINES, Clip, Units
+from discreet.clipping import ENGINES, Chunk, Clip, Units
 from discreet.clipping.separation import Function
 from discreet.data import as_private, flip, shift
 from discreet.plan import Metric
@@ -37,8 +37,8 @@ def summed(engine: str, rows: int, transform: Any, views: int, units: Units | No
     inputs, targets = (part[:rows] for part in blobs())
     torch.manual_seed(4)
     data = as_private(Augmented((inputs, targets), transform, views))
-    chunk = views_of(data, inputs, targets, units)
-    return flat(ENGINES[engine].clipped_sum(linear(), nn.CrossEntropyLoss(), *chunk[:2], CLIP, chunk[2]))
+    chunk = views_of(data, Chunk(inputs, targets, units))
+    return flat(ENGINES[engine].clipped_sum(linear(), nn.CrossEntropyLoss(), chunk, CLIP))
 
 
 @pytest.mark.parametrize("units", [None, Units((1, 4, 2))], ids=["examples", "users"])
@@ -57,17 +57,17 @@ def test_an_example_moves_the_sum_by_the_clip_norm_at_most_however_many_views_it
 
 def test_that_bound_is_missed_if_views_are_clipped_one_by_one() -> None:
     inputs, targets = (part[:1].repeat_interleave(6, 0) for part in blobs())
-    sums = ENGINES["reference"].clipped_sum(linear(), nn.CrossEntropyLoss(), inputs, targets, CLIP)
+    sums = ENGINES["reference"].clipped_sum(linear(), nn.CrossEntropyLoss(), Chunk(inputs, targets), CLIP)
     assert float(flat(sums).norm()) > 5 * CLIP.norm
 
 
 def test_views_of_a_row_stand_side_by_side_and_belong_to_its_unit() -> None:
     inputs, targets = torch.arange(3.0).view(3, 1), torch.arange(3)
     data = as_private(Augmented((inputs, targets), lambda x: x + 0.5, 2))
-    seen, labels, units = views_of(data, inputs, targets, Units((1, 2)))
-    assert seen.flatten().tolist() == [0.5, 0.5, 1.5, 1.5, 2.5, 2.5]
-    assert labels.tolist() == [0, 0, 1, 1, 2, 2]
-    assert units == Units((2, 4))
+    seen = views_of(data, Chunk(inputs, targets, Units((1, 2))))
+    assert seen.inputs.flatten().tolist() == [0.5, 0.5, 1.5, 1.5, 2.5, 2.5]
+    assert seen.targets.tolist() == [0, 0, 1, 1, 2, 2]
+    assert seen.units == Units((2, 4))
 
 
 def trained(folder: Path, **options: Any) -> Tensor:

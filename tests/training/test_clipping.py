@@ -263,8 +263,8 @@ def test_the_rehearsal_tries_the_policy_of_the_plan(tmp_path: Path, monkeypatch:
     """A fault that shows with one policy only is found by a run with it, and by no other."""
     real = bookkeeping.clipped_sums
 
-    def broken(model: nn.Module, criterion: Any, inputs: Any, targets: Any, clip: Clip, units: Any = None) -> Any:
-        sums = real(model, criterion, inputs, targets, clip, units)
+    def broken(model: nn.Module, criterion: Any, chunk: Any, clip: Clip) -> Any:
+        sums = real(model, criterion, chunk, clip)
         hit = {"groups": bool(clip.groups), "adaptive": clip.bit > 0, "box": clip.box}[way]
         return {name: tensor * 1.5 for name, tensor in sums.items()} if hit else sums
 

@@ -11,6 +11,7 @@ from problems import tiny_training
 from torch import Tensor, nn
 
 from discreet import publish, verify
+from discreet.clipping import Chunk
 from discreet.clipping.engines import engine
 from discreet.core import assumptions
 from discreet.core.errors import UnsupportedModel
@@ -21,12 +22,10 @@ def disturbed(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
     """Let the sum of `vmap` depend on how the batch is cut: one number moves by `size` per example, unless alone."""
     real = engine.ENGINES["vmap"]
 
-    def clipped_sum(
-        model: nn.Module, criterion: Any, inputs: Tensor, targets: Tensor, clip: Any, units: Any = None
-    ) -> dict[str, Tensor]:
-        sums = real.clipped_sum(model, criterion, inputs, targets, clip, units)
+    def clipped_sum(model: nn.Module, criterion: Any, chunk: Chunk, clip: Any) -> dict[str, Tensor]:
+        sums = real.clipped_sum(model, criterion, chunk, clip)
         first = next(iter(sums.values()))
-        first.view(-1)[0] += size * clip.norm * (len(inputs) - 1)
+        first.view(-1)[0] += size * clip.norm * (len(chunk.inputs) - 1)
         return sums
 
     broken = engine.Engine("vmap", clipped_sum, real.float_bits, "chunk")

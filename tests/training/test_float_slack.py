@@ -15,7 +15,7 @@ from problems import tiny_plan, tiny_training
 from rounding_models import CLASSES, FEATURES, Asymmetry, Direction, Rows, Stamps, Waves
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, Engine, Units
+from discreet.clipping import ENGINES, Chunk, Clip, Engine, Units
 from discreet.training import EngineOptions, Training
 
 COUNT = 12
@@ -29,7 +29,7 @@ def made(folder: Path, model: nn.Module, rows: Tensor, **options: object) -> Tra
 
 
 def total(engine: Engine, model: nn.Module, rows: Tensor, clip: Clip = CLIP) -> dict[str, Tensor]:
-    return engine.clipped_sum(model, LOSS, rows, LABELS[: len(rows)], clip)
+    return engine.clipped_sum(model, LOSS, Chunk(rows, LABELS[: len(rows)]), clip)
 
 
 def apart(one: dict[str, Tensor], other: dict[str, Tensor], clip: Clip = CLIP) -> float:
@@ -123,7 +123,7 @@ def test_a_long_row_of_a_unit_counts_as_it_does_for_the_reference(tmp_path: Path
     rows[::2] *= 3e19
     model, units = nn.Linear(FEATURES, CLASSES), Units((2,) * (COUNT // 2))
     engine = made(tmp_path, model, rows).engine
-    sums = [one.clipped_sum(model, LOSS, rows, LABELS, CLIP, units) for one in (engine, ENGINES["reference"])]
+    sums = [one.clipped_sum(model, LOSS, Chunk(rows, LABELS, units), CLIP) for one in (engine, ENGINES["reference"])]
     assert apart(*sums) < 1e-4
 
 

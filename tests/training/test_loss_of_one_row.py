@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from problems import CLASSES, FEATURES, blobs, linear, tiny_training
 from torch import Tensor, nn
 
-from discreet.clipping import Clip
+from discreet.clipping import Chunk, Clip
 from discreet.core.errors import DiscreetError, InputError, UnsupportedModel
 from discreet.training.preflight.losses.loss_check import check_loss
 from discreet.training.preflight.random_rows import Examples
@@ -165,7 +165,7 @@ def test_row_by_row_such_a_loss_has_its_gradient(tmp_path: Path) -> None:
     model = linear()
     training = tiny_training(tmp_path, model=model, criterion=Holding(model), engine="reference")
     inputs, targets = blobs()
-    found = training.engine.clipped_sum(model, training.criterion, inputs[:1], targets[:1], Clip(1e6, 2.0**-10))
+    found = training.engine.clipped_sum(model, training.criterion, Chunk(inputs[:1], targets[:1]), Clip(1e6, 2.0**-10))
     loss = F.cross_entropy(model(inputs[:1]), targets[:1]) + squares(model)
     wanted = torch.autograd.grad(loss, list(model.parameters()))
     torch.testing.assert_close([*found.values()], [part.double() for part in wanted])

@@ -53,9 +53,7 @@ def engine_off(name: str) -> Plant:
         clips = ENGINES[name].clipped_sum
         wrong = replace(
             ENGINES[name],
-            clipped_sum=lambda m, c, x, y, clip, units=None: clips(
-                m, c, x, y, Clip(1.01 * clip.norm, clip.grid), units
-            ),
+            clipped_sum=lambda m, c, chunk, clip: clips(m, c, chunk, Clip(1.01 * clip.norm, clip.grid)),
         )
         patch.setitem(ENGINES, name, wrong)
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from problems import blobs, linear, tiny_training
 from torch import Tensor, nn
 
-from discreet.clipping import Clip
+from discreet.clipping import Chunk, Clip
 from discreet.core.errors import UnsupportedModel
 
 BATCHED = ["bookkeeping", "ghost"]
@@ -56,7 +56,7 @@ def close_to_rows(training: Any) -> bool:
         length = torch.cat([part.flatten() for part in row]).norm()
         for whole, part in zip(total, row, strict=True):
             whole += part * min(1.0, 0.5 / float(length))
-    found = training.engine.clipped_sum(model, training.criterion, inputs, targets, Clip(0.5, 2.0**-31))
+    found = training.engine.clipped_sum(model, training.criterion, Chunk(inputs, targets), Clip(0.5, 2.0**-31))
     return all(torch.allclose(found[name].double(), one, atol=1e-5) for name, one in zip(found, total, strict=True))
 
 

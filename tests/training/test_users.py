@@ -16,7 +16,7 @@ from promises import a_published_folder_is_accepted
 from torch import Tensor, nn
 
 from discreet import Plan, publish, verify
-from discreet.clipping import ENGINES, Clip, Units
+from discreet.clipping import ENGINES, Chunk, Clip, Units
 from discreet.clipping.engines import engine as engines
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
@@ -196,12 +196,10 @@ def test_the_engine_is_rehearsed_on_units_of_several_rows(tmp_path: Path, monkey
     seen: list[Units | None] = []
     real = engines.ENGINES["vmap"]
 
-    def clipped_sum(
-        model: nn.Module, criterion: Any, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
-    ) -> dict[str, Tensor]:
-        seen.append(units)
-        sums = real.clipped_sum(model, criterion, inputs, targets, clip, units)
-        next(iter(sums.values())).view(-1)[0] += 2.0**-17 * clip.norm * (0 if units is None else len(units) - 1)
+    def clipped_sum(model: nn.Module, criterion: Any, chunk: Chunk, clip: Clip) -> dict[str, Tensor]:
+        seen.append(chunk.units)
+        sums = real.clipped_sum(model, criterion, chunk, clip)
+        next(iter(sums.values())).view(-1)[0] += 2.0**-17 * clip.norm * (0 if chunk.units is None else chunk.size - 1)
         return sums
 
     monkeypatch.setitem(engines.ENGINES, "vmap", engines.Engine("vmap", clipped_sum, real.float_bits, "chunk"))

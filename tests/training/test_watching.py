@@ -13,7 +13,7 @@ from mixing_runs import moves, training
 from torch import Tensor, nn
 
 from discreet import Augmented, Training, UnsupportedModel
-from discreet.clipping import ENGINES, Clip, Engine
+from discreet.clipping import ENGINES, Chunk, Clip, Engine
 from discreet.clipping.engines.long_rows import LongAlone
 from discreet.clipping.separation import Function, Together
 from discreet.clipping.separation.copies import Twin
@@ -249,7 +249,9 @@ def test_backward_passes_stay_in_the_thread_that_is_watched() -> None:
         return {}
 
     with Recorder().recording():
-        attempted(sums, Twin(nn.Linear(2, 2), nn.MSELoss()), torch.zeros(1, 2), torch.zeros(1, 2), Clip(1.0, 1.0), None)
+        attempted(
+            sums, Twin(nn.Linear(2, 2), nn.MSELoss()), Chunk(torch.zeros(1, 2), torch.zeros(1, 2)), Clip(1.0, 1.0)
+        )
     assert found == [False]
     now = torch.autograd.set_multithreading_enabled(True)
     assert now.prev

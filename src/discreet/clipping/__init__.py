@@ -11,13 +11,14 @@ from discreet.clipping.admission.rule_battery import check_rule
 from discreet.clipping.clip import BIT, Clip, Group
 from discreet.clipping.engines.engine import ENGINES, Engine
 from discreet.clipping.losses import Criterion
-from discreet.clipping.units import Units
+from discreet.clipping.units import Chunk, Units
 
 __all__ = [
     "BIT",
     "ENGINES",
     "LOSS",
     "Accumulator",
+    "Chunk",
     "Clip",
     "Criterion",
     "Engine",

@@ -1,9 +1,12 @@
-"""Units of several rows: which rows of a chunk belong together, and means over the rows of a unit."""
+"""Chunks of rows, the units that rows belong to, and means over the rows of a unit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -99,3 +102,53 @@ class Units:
         out = torch.zeros(shape, dtype=rows.dtype, device=rows.device)
         out[self.owners.to(rows.device), places.to(rows.device)] = rows
         return out.flatten(1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows that go through the model together, along axis 0, and their units; None if every row is an example."""
+
+    inputs: Tensor
+    targets: Tensor
+    units: Units | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of its units, with those that are padding."""
+        return len(self.inputs) if self.units is None else len(self.units)
+
+    def grouped(self) -> Units:
+        """Its units, also if every row is one."""
+        return Units((1,) * len(self.inputs)) if self.units is None else self.units
+
+    def copied(self) -> Self:
+        """The same numbers in memory of their own."""
+        return replace(self, inputs=self.inputs.clone(), targets=self.targets.clone())
+
+    def part(self, start: int, stop: int) -> Self:
+        """Units start .. stop - 1."""
+        first, last, units = start, stop, self.units
+        if units is not None:
+            first, last = ((0, *units.ends)[i] for i in (start, stop))
+            units = replace(units, sizes=units.sizes[start:stop])
+        return replace(self, inputs=self.inputs[first:last], targets=self.targets[first:last], units=units)
+
+    def repeated(self, times: int) -> Self:
+        """All of its rows and units, so many times after each other."""
+        units = None if self.units is None else replace(self.units, sizes=self.units.sizes * times)
+        inputs, targets = (part.repeat(times, *[1] * (part.dim() - 1)) for part in (self.inputs, self.targets))
+        return replace(self, inputs=inputs, targets=targets, units=units)
+
+    def among_copies(self, copies: int) -> Self:
+        """This chunk of one unit, before copies of it that are padding."""
+        units = replace(self.grouped(), sizes=(len(self.inputs),) * (1 + copies), padding=copies)
+        return replace(self.repeated(1 + copies), units=units)
+
+    def one_by_one(self) -> Iterator[Self]:
+        """A chunk of each unit, copied; padding is left out."""
+        units = self.grouped()
+        sizes = list(units.sizes)
+        parts = zip(torch.split(self.inputs, sizes), torch.split(self.targets, sizes), sizes, strict=True)
+        for inputs, targets, size in itertools.islice(parts, len(units) - units.padding):
+            unit = None if self.units is None else replace(units, sizes=(size,), padding=0)
+            yield replace(self, inputs=inputs.clone(), targets=targets.clone(), units=unit)

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor
 
-from discreet.clipping import Units
+from discreet.clipping import Chunk, Units
 from discreet.core.errors import InputError
 from discreet.data import PrivateData
 
 
-def views_of(
-    data: PrivateData, inputs: Tensor, targets: Tensor, units: Units | None
-) -> tuple[Tensor, Tensor, Units | None]:
-    """Inputs, targets and units of a chunk for the engine; the views of a row stand side by side.
+def views_of(data: PrivateData, chunk: Chunk) -> Chunk:
+    """The chunk for the engine; the views of a row stand side by side.
 
     All views of a unit's rows count as its rows, so their mean gradient is clipped as a whole.
     """
     if data.transform is None:
-        return inputs, targets, units
+        return chunk
     views = data.views
     if views > 1:
-        units = Units((1,) * len(inputs)) if units is None else units
+        units = chunk.grouped()
         units = Units(tuple(views * size for size in units.sizes), at_most=views * units.at_most)
-        inputs, targets = inputs.repeat_interleave(views, 0), targets.repeat_interleave(views, 0)
-    return transformed(data, inputs), targets, units
+        inputs, targets = (part.repeat_interleave(views, 0) for part in (chunk.inputs, chunk.targets))
+        chunk = Chunk(inputs, targets, units)
+    return replace(chunk, inputs=transformed(data, chunk.inputs))
 
 
 def transformed(data: PrivateData, inputs: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor, nn
 
-from discreet.clipping import Clip, Criterion, Engine, Units
+from discreet.clipping import Chunk, Clip, Criterion, Engine, Units
 from discreet.clipping.seeding import seed_torch, unit_seeds
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError, PrivacyViolation
@@ -21,7 +21,8 @@ from discreet.training.guard import mode_of
 from discreet.training.individual_filter import IndividualFilter
 from discreet.training.unit_failures import FailureProbe
 
-Chunk = tuple[Tensor, Tensor]
+Rows = tuple[Tensor, Tensor]
+"""Inputs and targets of a chunk, as a loop gets them."""
 
 
 class Piece(NamedTuple):
@@ -78,9 +79,8 @@ class Batch:
         self.mode: str | None = None  # in which chunks were computed
         self._size = 0  # units of the chunk that was fetched last
         self._handed_out = 0
-        self._open: Chunk | None = None
+        self._open: Rows | None = None
         self._kept: Chunk | None = None
-        self._units: Units | None = None
         self._writes: list[int] = []
         self._clip = clip
         self._sum = sums
@@ -92,12 +92,13 @@ class Batch:
         return self._clip if scales is None else replace(self._clip, scales={k: v.clone() for k, v in scales.items()})
 
     @property
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[Rows]:
         """(inputs, targets) of the batch, chunk by chunk; none if no unit was drawn."""
         for chunk in self._fetched():
-            self._kept = chunk[0].clone(), chunk[1].clone()  # a data set or a transform may keep what it returned
-            self._open, self._writes = chunk, _writes(chunk)
-            yield chunk
+            self._kept = chunk.copied()  # a data set or a transform may keep what it returned
+            self._open = chunk.inputs, chunk.targets
+            self._writes = _writes(self._open)
+            yield self._open
 
     def add_all(self, criterion: Criterion) -> None:
         """Add every chunk of the batch: `chunks` and `add` in one call. No chunk is handed out, so none is copied."""
@@ -120,12 +121,12 @@ class Batch:
             with unwarned(), seeded as seed:
                 inputs, targets = (part.to(device) for part in self._context.data.fetch(piece.rows, each=seed))
                 seed()
-                inputs, targets, self._units = views_of(self._context.data, inputs, targets, piece.units)
+                chunk = views_of(self._context.data, Chunk(inputs, targets, piece.units))
             self._handed_out += 1
             self._size = piece.size
-            yield inputs, targets
+            yield chunk
 
-    def add(self, criterion: Criterion, chunk: Chunk) -> None:
+    def add(self, criterion: Criterion, chunk: Rows) -> None:
         """Clip every unit's gradient of `criterion(model(input), target)` and add it to the batch's sum.
 
         `criterion` sees one example at a time, so its reduction does not matter; a user's gradient is the mean over the
@@ -172,7 +173,7 @@ class Batch:
             )
         self.mode = mode
         with unwarned():
-            sums = self._context.engine.clipped_sum(self._context.model, criterion, *chunk, self._clip, self._units)
+            sums = self._context.engine.clipped_sum(self._context.model, criterion, chunk, self._clip)
         if self._context.filter is None or self._context.filter.admits(sums, self._clip):
             self._sum.add(sums)
         self.added += self._size
@@ -182,6 +183,6 @@ class Batch:
             raise InputError(_LEFT_OUT)
 
 
-def _writes(chunk: Chunk) -> list[int]:
+def _writes(rows: Rows) -> list[int]:
     """Torch's count of writes to each tensor; inference tensors have none."""
-    return [0 if part.is_inference() else part._version for part in chunk]
+    return [0 if part.is_inference() else part._version for part in rows]

@@ -76,5 +76,4 @@ class FailureProbe:
         model, loss = copied(self._model, criterion)
         with unwarned(), torch.random.fork_rng():
             seed_torch(0)  # so that several processes can compare what they found
-            given = unit.inputs.clone(), unit.targets.clone()
-            return self._engine.clipped_sum(model, loss, *given, self.CLIP, unit.units)
+            return self._engine.clipped_sum(model, loss, unit.copied(), self.CLIP)

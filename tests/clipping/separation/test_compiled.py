@@ -11,7 +11,7 @@ import torch
 from problems import blobs, tiny_training
 from torch import Tensor, nn
 
-from discreet.clipping import Clip
+from discreet.clipping import Chunk, Clip
 
 
 class Branches(nn.Module):
@@ -42,7 +42,7 @@ def test_what_was_compiled_is_not_run(tmp_path: Path, engine: str) -> None:
     assert ran, "the compiler works here"
     training = tiny_training(tmp_path, model=Branches(compiled), engine=engine)
     ran.clear()
-    training.engine.clipped_sum(training.model, training.criterion, *blobs(7), Clip(1.0, 2.0**-30))
+    training.engine.clipped_sum(training.model, training.criterion, Chunk(*blobs(7)), Clip(1.0, 2.0**-30))
     assert not ran
     training.model(blobs(2)[0])
     assert ran, "users' own calls run it"

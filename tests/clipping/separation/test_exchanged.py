@@ -11,7 +11,7 @@ from checkpointed import CLIP, LOSS, by_turns, computed_again, running
 from mixing_modules import CLASSES, FEATURES, HIDDEN
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES
+from discreet.clipping import ENGINES, Chunk
 from discreet.clipping.separation import Mixes, examined, proved, recorder
 
 
@@ -51,8 +51,10 @@ def test_lists_that_modules_were_given_are_read_as_they_were(engine: str) -> Non
     torch.manual_seed(0)
     model = Exchanging()
     inputs, targets = torch.randn(6, FEATURES), torch.arange(6) % CLASSES
-    whole = ENGINES[engine].clipped_sum(model, LOSS, inputs, targets, CLIP)
-    alone = [ENGINES[engine].clipped_sum(model, LOSS, inputs[i : i + 1], targets[i : i + 1], CLIP) for i in range(6)]
+    whole = ENGINES[engine].clipped_sum(model, LOSS, Chunk(inputs, targets), CLIP)
+    alone = [
+        ENGINES[engine].clipped_sum(model, LOSS, Chunk(inputs[i : i + 1], targets[i : i + 1]), CLIP) for i in range(6)
+    ]
     for name, part in whole.items():
         torch.testing.assert_close(part, sum(one[name] for one in alone), rtol=1e-5, atol=1e-6)
 
@@ -93,7 +95,7 @@ def test_a_finalizer_that_writes_is_seen_where_data_was_used() -> None:
 
     def run(rows: int) -> None:
         given = torch.randn(rows, FEATURES), torch.arange(rows) % CLASSES
-        ENGINES["bookkeeping"].clipped_sum(model, LOSS, *given, CLIP)
+        ENGINES["bookkeeping"].clipped_sum(model, LOSS, Chunk(*given), CLIP)
 
     template, look = examined(run), recorder.Recorder(plain_loss=True)
     with look.recording():

@@ -19,6 +19,7 @@ from mixing_runs import CLIP, moves
 from mixing_twins import is_long
 from torch import Tensor, nn
 
+from discreet.clipping import Chunk
 from discreet.clipping.engines.engine import ENGINES
 from discreet.clipping.separation import Apart, Twins
 from discreet.clipping.separation.memory import Memory
@@ -255,7 +256,7 @@ def test_a_chunk_that_is_broken_off_leaves_nothing() -> None:
     model, loss = BrokenOff(), nn.CrossEntropyLoss()
     apart = Apart(ENGINES["exact"].clipped_sum, Twins(lambda model, criterion: None))
     x, y = torch.rand(3, 2), torch.tensor([0, 1, 0])
-    before = apart(model, loss, x[:1], y[:1], CLIP)["layer.weight"]
+    before = apart(model, loss, Chunk(x[:1], y[:1]), CLIP)["layer.weight"]
     with pytest.raises(KeyboardInterrupt):  # in the second row
-        apart(model, loss, torch.stack([x[0], x[1] + 9, x[2]]), y, CLIP)
-    assert torch.equal(apart(model, loss, x[:1], y[:1], CLIP)["layer.weight"], before)
+        apart(model, loss, Chunk(torch.stack([x[0], x[1] + 9, x[2]]), y), CLIP)
+    assert torch.equal(apart(model, loss, Chunk(x[:1], y[:1]), CLIP)["layer.weight"], before)

@@ -23,7 +23,7 @@ from mixing_modules import FEATURES, Two
 from mixing_runs import CLIP, moves, training
 from torch import Tensor, nn
 
-from discreet.clipping import training_mode
+from discreet.clipping import Chunk, training_mode
 from discreet.clipping.separation.memory import Memory
 
 
@@ -173,7 +173,7 @@ def test_what_the_last_row_of_a_chunk_puts_back_was_there(engine: str, tmp_path:
     for first in (0, 1):
         made = training(Marked, engine, tmp_path / str(first))
         training_mode(made.model)
-        sums.append(made.engine.clipped_sum(made.model, made.criterion, inputs[first:], targets[first:], CLIP))
+        sums.append(made.engine.clipped_sum(made.model, made.criterion, Chunk(inputs[first:], targets[first:]), CLIP))
     square = sum(float((sums[0][name] - sums[1][name]).square().sum()) for name in sums[0])
     assert square**0.5 <= 1.01
 

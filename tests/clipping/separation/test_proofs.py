@@ -16,7 +16,7 @@ from mixing_programs import PROGRAMS
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from discreet.clipping import ENGINES, Clip, evaluation_mode
+from discreet.clipping import ENGINES, Chunk, Clip, evaluation_mode
 from discreet.clipping.separation import Mixes, examined, proved, recorder
 from discreet.clipping.separation.registry import RULES, SIZES
 
@@ -28,7 +28,7 @@ def running(model: nn.Module, row: tuple[int, ...] = (FEATURES,)) -> Callable[[i
 
     def run(rows: int) -> None:
         inputs, targets = torch.randn(rows, *row), torch.arange(rows) % CLASSES
-        ENGINES["bookkeeping"].clipped_sum(model, LOSS, inputs, targets, CLIP)
+        ENGINES["bookkeeping"].clipped_sum(model, LOSS, Chunk(inputs, targets), CLIP)
 
     return run
 

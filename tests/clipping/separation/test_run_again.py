@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from discreet import UnsupportedModel
-from discreet.clipping import ENGINES
+from discreet.clipping import ENGINES, Chunk
 from discreet.clipping.separation import Mixes, examined, proved
 from discreet.training.preflight.engine_options import EngineOptions
 
@@ -26,7 +26,7 @@ def running(model: nn.Module) -> Callable[[int], None]:
 
     def run(rows: int) -> None:
         given = torch.randn(rows, FEATURES), torch.arange(rows) % CLASSES
-        ENGINES["bookkeeping"].clipped_sum(model, LOSS, *given, CLIP)
+        ENGINES["bookkeeping"].clipped_sum(model, LOSS, Chunk(*given), CLIP)
 
     return run
 
@@ -122,5 +122,5 @@ def test_no_chunk_of_such_a_model_is_done_again(tmp_path: Path, precision: torch
     run = training(Layers, EngineOptions("bookkeeping", autocast=precision), tmp_path)  # type: ignore[arg-type]
     for rows in (1, 9):
         given = torch.randn(rows, FEATURES), torch.arange(rows) % CLASSES
-        run.engine.clipped_sum(run.model, run.criterion, *given, CLIP, None)
+        run.engine.clipped_sum(run.model, run.criterion, Chunk(*given, None), CLIP)
     assert run.engine.clipped_sum.together.again == 0  # type: ignore[attr-defined]

@@ -28,7 +28,7 @@ from mixing_twins import (
 )
 from torch import Tensor, nn
 
-from discreet.clipping import private_parameters, training_mode
+from discreet.clipping import Chunk, private_parameters, training_mode
 from discreet.clipping.separation.copies import Twins
 from discreet.clipping.vectorise import own_rule
 from discreet.core.errors import UnsupportedModel
@@ -101,7 +101,7 @@ def test_a_loss_that_seeds_the_generator_decides_nothing_of_the_next_chunk(engin
     rows = torch.randn(20, FEATURES, generator=torch.Generator().manual_seed(1)), torch.arange(20) % 2
     for seed in (3, 4):
         torch.manual_seed(seed)
-        sums = [run.engine.clipped_sum(run.model, run.criterion, *rows, CLIP, None) for _ in range(2)]
+        sums = [run.engine.clipped_sum(run.model, run.criterion, Chunk(*rows, None), CLIP) for _ in range(2)]
         found.append(sums[1]["last.weight"].double())
     assert float((found[0] - found[1]).norm()) > 1
 
@@ -185,7 +185,7 @@ def test_what_a_loop_sets_in_public_is_taken_over(engine: str, tmp_path: Path) -
     found = []
     for scale in (1.0, 0.0, 1.0):
         run.model.scale = scale  # type: ignore[assignment]
-        sums = run.engine.clipped_sum(run.model, run.criterion, *rows, CLIP, None)
+        sums = run.engine.clipped_sum(run.model, run.criterion, Chunk(*rows, None), CLIP)
         found.append(float(sums["first.weight"].double().norm()))
     assert found[0] == pytest.approx(found[2]) != 0
     assert found[1] == 0
@@ -259,5 +259,5 @@ def test_a_row_that_seeds_the_generator_decides_no_random_number_of_others(engin
     rows[0][0] *= 50
     for seed in (3, 4):
         torch.manual_seed(seed)
-        found.append(run.engine.clipped_sum(run.model, run.criterion, *rows, CLIP, None)["last.weight"])
+        found.append(run.engine.clipped_sum(run.model, run.criterion, Chunk(*rows, None), CLIP)["last.weight"])
     assert float((found[0].double() - found[1]).norm()) > 1

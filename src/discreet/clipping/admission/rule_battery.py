@@ -18,7 +18,7 @@ from discreet.clipping.engines.engine import ENGINES
 from discreet.clipping.rules import Rule, Vectorised
 from discreet.clipping.rules.numbers import examples_together
 from discreet.clipping.seeding import seed_torch
-from discreet.clipping.units import Units
+from discreet.clipping.units import Chunk, Units
 from discreet.core.errors import CANNOT_TAKE, DiscreetError, first_line
 
 _TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -62,25 +62,25 @@ def _check(model: nn.Module, inputs: Tensor, tolerance: float) -> None:
     largest = _largest_norm(model, inputs, targets)
     for share in _SHARES:
         clip = Clip(share * largest, share * largest * 2.0**-30)
-        for what, x, y, units in _batches(inputs, targets):
-            _agrees(f"{what}, clip norm at {share:g} of the largest gradient", model, x, y, clip, units, tolerance)
-        _bounded(model, inputs, targets, clip, tolerance)
-        _separate(model, inputs, targets, clip, tolerance)
+        for what, chunk in _batches(inputs, targets):
+            _agrees(f"{what}, clip norm at {share:g} of the largest gradient", model, chunk, clip, tolerance)
+        _bounded(model, Chunk(inputs, targets), clip, tolerance)
+        _separate(model, Chunk(inputs, targets), clip, tolerance)
     _bounded_where_places_cancel(model, inputs, 1e-6 * largest, tolerance)
     if targets.dtype == torch.float32:  # in double precision, terms in the order of examples may be added up at once
         _few_together(model, inputs)
 
 
-def _batches(inputs: Tensor, targets: Tensor) -> Iterator[tuple[str, Tensor, Tensor, Units | None]]:
+def _batches(inputs: Tensor, targets: Tensor) -> Iterator[tuple[str, Chunk]]:
     count = len(inputs)
     apart = torch.stack([inputs, inputs], -1)[..., 0]  # the same values, not contiguous
-    yield "all examples", inputs, targets, None
-    yield "inputs that are not contiguous", apart, targets, None
-    yield "one example", inputs[:1], targets[:1], None
-    yield "no example", inputs[:0], targets[:0], None
-    yield "a repeated example", inputs[[0, 0, 1]], targets[[0, 0, 1]], None
-    yield "units of several rows", inputs, targets, Units((1, count - 2, 1))
-    yield "one unit", inputs, targets, Units((count,))
+    yield "all examples", Chunk(inputs, targets)
+    yield "inputs that are not contiguous", Chunk(apart, targets)
+    yield "one example", Chunk(inputs[:1], targets[:1])
+    yield "no example", Chunk(inputs[:0], targets[:0])
+    yield "a repeated example", Chunk(inputs[[0, 0, 1]], targets[[0, 0, 1]])
+    yield "units of several rows", Chunk(inputs, targets, Units((1, count - 2, 1)))
+    yield "one unit", Chunk(inputs, targets, Units((count,)))
 
 
 def _loss(output: Tensor, target: Tensor) -> Tensor:
@@ -89,18 +89,12 @@ def _loss(output: Tensor, target: Tensor) -> Tensor:
 
 
 def _sums(
-    engine: str,
-    model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor,
-    clip: Clip,
-    units: Units | None,
-    loss: Callable[[Tensor, Tensor], Tensor] = _loss,
+    engine: str, model: nn.Module, chunk: Chunk, clip: Clip, loss: Callable[[Tensor, Tensor], Tensor] = _loss
 ) -> Tensor:
-    if len(inputs) == 0 and engine == "reference":
+    if chunk.size == 0 and engine == "reference":
         return torch.zeros(sum(parameter.numel() for parameter in private_parameters(model).values()))
     try:
-        sums = ENGINES[engine].clipped_sum(model, loss, inputs, targets, clip, units)
+        sums = ENGINES[engine].clipped_sum(model, loss, chunk, clip)
     except CANNOT_TAKE as error:
         of_rule = engine != "reference" and not isinstance(error, DiscreetError)
         how = "; a rule gives gradients of the shape (examples, *that of the parameter)" if of_rule else ""
@@ -110,25 +104,23 @@ def _sums(
     return torch.cat([sums[name].double().flatten() for name in private_parameters(model)])
 
 
-def _agrees(
-    what: str, model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None, tolerance: float
-) -> None:
-    one, other = (_sums(engine, model, inputs, targets, clip, units) for engine in ("bookkeeping", "reference"))
-    apart = float((one - other).norm()) / (clip.norm * max(1, len(inputs)))
+def _agrees(what: str, model: nn.Module, chunk: Chunk, clip: Clip, tolerance: float) -> None:
+    one, other = (_sums(engine, model, chunk, clip) for engine in ("bookkeeping", "reference"))
+    apart = float((one - other).norm()) / (clip.norm * max(1, len(chunk.inputs)))
     _claim(apart <= tolerance, f"{what}: {apart:.1e} of the clip norm away from the reference, more than {tolerance:g}")
 
 
-def _bounded(model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, tolerance: float) -> None:
+def _bounded(model: nn.Module, chunk: Chunk, clip: Clip, tolerance: float) -> None:
     """Chunks add up, and no example moves the sum by more than the clip norm."""
-    whole = _sums("bookkeeping", model, inputs, targets, clip, None)
-    for row in range(len(inputs)):
-        rest = [i for i in range(len(inputs)) if i != row]
-        without = _sums("bookkeeping", model, inputs[rest], targets[rest], clip, None)
-        alone = _sums("bookkeeping", model, inputs[[row]], targets[[row]], clip, None)
-        gap = float((whole - without - alone).norm()) / (clip.norm * len(inputs))
+    whole = _sums("bookkeeping", model, chunk, clip)
+    for row in range(chunk.size):
+        rest = [i for i in range(chunk.size) if i != row]
+        without = _sums("bookkeeping", model, Chunk(chunk.inputs[rest], chunk.targets[rest]), clip)
+        alone = _sums("bookkeeping", model, chunk.part(row, row + 1), clip)
+        gap = float((whole - without - alone).norm()) / (clip.norm * chunk.size)
         _claim(gap <= tolerance, f"chunks: the sum of parts is {gap:.1e} of the clip norm away from that of the whole")
         moved = float((whole - without).norm()) / clip.norm
-        _claim(moved <= 1 + len(inputs) * tolerance, f"bound: example {row} moved the sum by {moved:.6f} clip norms")
+        _claim(moved <= 1 + chunk.size * tolerance, f"bound: example {row} moved the sum by {moved:.6f} clip norms")
 
 
 def _bounded_where_places_cancel(model: nn.Module, inputs: Tensor, norm: float, tolerance: float) -> None:
@@ -142,7 +134,7 @@ def _bounded_where_places_cancel(model: nn.Module, inputs: Tensor, norm: float, 
         clips = Clip.grouped(groups, norm * 2.0**-30), Clip(norm, norm * 2.0**-30, scales=scales)
         for (x, gradients), clip in itertools.product(_cancelling(one, inputs), clips):
             with_it, without = (
-                _sums("bookkeeping", one, x[i:], gradients[i:], clip, None, lambda y, gradient: (y * gradient).sum())
+                _sums("bookkeeping", one, Chunk(x[i:], gradients[i:]), clip, lambda y, gradient: (y * gradient).sum())
                 for i in (0, 1)
             )
             moved = float((with_it - without).norm()) / clip.sensitivity
@@ -224,15 +216,15 @@ def _measured(model: nn.Module, inputs: Tensor, gradients: Tensor) -> Iterator[t
             yield made, name, owner.described
 
 
-def _separate(model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, tolerance: float) -> None:
+def _separate(model: nn.Module, chunk: Chunk, clip: Clip, tolerance: float) -> None:
     """An example that is not finite moves the sum by at most the clip norm, and does not change the others."""
-    rest = _sums("bookkeeping", model, inputs[1:], targets[1:], clip, None)
+    rest = _sums("bookkeeping", model, chunk.part(1, chunk.size), clip)
     for value in (float("nan"), float("inf")):
-        x, y = inputs.clone(), targets.clone()
-        (x if x.is_floating_point() else y)[0] = value
-        moved = float((_sums("bookkeeping", model, x, y, clip, None) - rest).norm()) / clip.norm
+        other = chunk.copied()
+        (other.inputs if other.inputs.is_floating_point() else other.targets)[0] = value
+        moved = float((_sums("bookkeeping", model, other, clip) - rest).norm()) / clip.norm
         _claim(
-            moved <= 1 + len(inputs) * tolerance, f"an example of {value}: it moved the sum by {moved:.6f} clip norms"
+            moved <= 1 + chunk.size * tolerance, f"an example of {value}: it moved the sum by {moved:.6f} clip norms"
         )
 
 

@@ -26,7 +26,7 @@ from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.precision import full_precision
 from discreet.clipping.rules import OfUnits, Rule, base
 from discreet.clipping.rules.numbers import squared_norms, weighted_sum, wide_type, with_rounding
-from discreet.clipping.units import Units
+from discreet.clipping.units import Chunk, Units
 from discreet.clipping.weights import counted, for_chunk, sizes
 from discreet.core.errors import UnsupportedModel
 
@@ -40,16 +40,14 @@ Share = tuple[Rule, str]
 """A rule, and the name by which its module knows a parameter."""
 
 
-def clipped_sums(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
-) -> dict[str, Tensor]:
+def clipped_sums(model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> dict[str, Tensor]:
     """The sum of the gradients of all examples, each clipped as `clip` says, by parameter name: at least in single
     precision, and in float64 where several calls add up.
 
-    With `units`, the sum of the mean gradients of units, each clipped as a whole. Errors are those of `capture.record`.
+    Of units of several rows, the mean gradients are clipped as a whole. Errors are those of `capture.record`.
     """
-    sums = sums_to_form(model, criterion, inputs, targets, clip, units)
-    with full_precision(inputs.device.type):  # once, and not for each sum
+    sums = sums_to_form(model, criterion, chunk, clip)
+    with full_precision(chunk.inputs.device.type):  # once, and not for each sum
         return {**sums}
 
 
@@ -74,20 +72,16 @@ class SumsToForm(Mapping[str, Tensor]):
         return len(self._names)
 
 
-def sums_to_form(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
-) -> Mapping[str, Tensor]:
+def sums_to_form(model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> Mapping[str, Tensor]:
     """The sums of `clipped_sums`, bit for bit; those that need no weights are formed when they are asked for.
 
     All norms are known before, and what is left to form is arithmetic on tensors that were measured and lie elsewhere
     than weights: only a lack of memory ends it.
     """
     parameters = private_parameters(model)
-    rows = inputs.shape[0]
-    if rows == 0:
+    if chunk.size == 0:
         return sums_of_none(model, clip)
-    count = rows if units is None else len(units)
-    device = inputs.device.type
+    inputs, units, device = chunk.inputs, chunk.units, chunk.inputs.device.type
     shares: dict[str, list[Share]] = {}
     squares: dict[str, Tensor] = {}
     small = SmallGradients(clip)
@@ -103,7 +97,7 @@ def sums_to_form(
         shares.update(found)
         squares.update(lengths)
 
-    loss, calls = record(model, criterion, inputs, targets)
+    loss, calls = record(model, criterion, inputs, chunk.targets)
     memory = _memory(named_tensors(model).parameters.values())
     if calls:
         visit(loss, calls, measure)
@@ -112,7 +106,7 @@ def sums_to_form(
         one.check()
     with torch.no_grad(), full_precision(device):
         squares |= small.measured()
-        none = torch.zeros(count, dtype=torch.float64, device=inputs.device)
+        none = torch.zeros(chunk.size, dtype=torch.float64, device=inputs.device)
         squares = {name: squares.get(name, none) for name in parameters}
         decision = decide(clip, counted(squares, units), sizes(parameters))
         # With scales, `total_of` handles small weights itself.

@@ -11,26 +11,18 @@ from torch import Tensor, nn
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.clip import BIT, Clip
 from discreet.clipping.losses import Criterion
-from discreet.clipping.units import Units
+from discreet.clipping.units import Chunk
 
 
 class ClippedSums(Protocol):
-    """From a chunk (at least one row, rows along axis 0) to clipped sums by parameter name, in the type in which they
-    were formed and in memory of their own. If the clip has a bit, the sum of the bits is added under `BIT`.
+    """From a chunk of at least one row to clipped sums by parameter name, in the type in which they were formed and in
+    memory of their own. If the clip has a bit, the sum of the bits is added under `BIT`.
 
-    Without `units` every row is an example. With `units`, the gradient of the mean of a unit's losses is clipped as a
-    whole. A row whose gradient is not finite makes its whole unit contribute zero.
+    Where units have several rows, the gradient of the mean of a unit's losses is clipped as a whole. A row whose
+    gradient is not finite makes its whole unit contribute zero.
     """
 
-    def __call__(
-        self,
-        model: nn.Module,
-        criterion: Criterion,
-        inputs: Tensor,
-        targets: Tensor,
-        clip: Clip,
-        units: Units | None = None,
-    ) -> Mapping[str, Tensor]: ...
+    def __call__(self, model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> Mapping[str, Tensor]: ...
 
 
 def sums_of_none(model: nn.Module, clip: Clip) -> dict[str, Tensor]:

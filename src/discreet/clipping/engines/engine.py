@@ -26,7 +26,7 @@ from discreet.clipping.engines.ghost import ghost_sums
 from discreet.clipping.factor import clipped, clipped_sum
 from discreet.clipping.losses import Criterion
 from discreet.clipping.named_tensors import named_tensors
-from discreet.clipping.units import Units
+from discreet.clipping.units import Chunk
 from discreet.clipping.vectorise import vectorised_call
 from discreet.core import assumptions
 from discreet.core.errors import UnsupportedModel, first_line
@@ -60,9 +60,9 @@ class Engine:
         return assumptions.engine(self.name, self.float_bits)
 
 
-def _per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> Iterator[Gradients]:
-    """One backward pass per example; each gradient has a leading axis of length one."""
-    parameters = private_parameters(model)
+def _per_row(model: nn.Module, criterion: Criterion, chunk: Chunk) -> Iterator[Gradients]:
+    """One backward pass per row; each gradient has a leading axis of length one."""
+    parameters, inputs, targets = private_parameters(model), chunk.inputs, chunk.targets
     refuse_foreign(parameters)
     for i in range(len(inputs)):
         loss = criterion(model(inputs[i : i + 1].clone()), targets[i : i + 1].clone()).sum()
@@ -73,11 +73,9 @@ def _per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, targets
         }
 
 
-def _per_unit(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, units: Units | None
-) -> Iterator[Gradients]:
+def _per_unit(model: nn.Module, criterion: Criterion, chunk: Chunk) -> Iterator[Gradients]:
     """The gradient of each unit, added up in float64 in the order of its rows, with a leading axis of length one."""
-    rows = _per_example(model, criterion, inputs, targets)
+    rows, units = _per_row(model, criterion, chunk), chunk.units
     if units is None:
         yield from rows
         return
@@ -89,24 +87,18 @@ def _per_unit(
         yield {name: tensor / size for name, tensor in total.items()}
 
 
-def reference(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
-) -> Gradients:
+def reference(model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> Gradients:
     """One backward pass per row, added up in float64."""
-    return _add(clipped(one, clip) for one in _per_unit(model, criterion, inputs, targets, units))
+    return _add(clipped(one, clip) for one in _per_unit(model, criterion, chunk))
 
 
-def unit_gradients(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, units: Units | None = None
-) -> Gradients:
+def unit_gradients(model: nn.Module, criterion: Criterion, chunk: Chunk) -> Gradients:
     """The gradients that `reference` clips: of each unit, with the units along axis 0."""
-    rows = [*_per_unit(model, criterion, inputs, targets, units)]
+    rows = [*_per_unit(model, criterion, chunk)]
     return {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
 
 
-def exact(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
-) -> Gradients:
+def exact(model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> Gradients:
     """One backward pass per row; the clipped gradient of an example or unit is truncated to the grid.
 
     Truncation cannot raise the norm, and sums of multiples of the grid are exact in float64 (the mechanism refuses
@@ -114,13 +106,11 @@ def exact(
     """
     return _add(
         {name: torch.trunc(row / clip.grid) * clip.grid for name, row in clipped(one, clip).items()}
-        for one in _per_unit(model, criterion, inputs, targets, units)
+        for one in _per_unit(model, criterion, chunk)
     )
 
 
-def vectorised(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
-) -> Gradients:
+def vectorised(model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> Gradients:
     """All rows of the chunk at once, through torch.func.vmap; memory grows with the chunk.
 
     `UnsupportedModel` if vmap cannot run the model.
@@ -134,13 +124,13 @@ def vectorised(
         return criterion(output, target.unsqueeze(0)).sum()
 
     try:
-        gradients = vectorised_call(grad(loss), (None, 0, 0), trainable, inputs, targets)
+        gradients = vectorised_call(grad(loss), (None, 0, 0), trainable, chunk.inputs, chunk.targets)
     except RuntimeError as error:
         reason = first_line(error)
         if "data-dependent control flow" in reason:
             reason = "Python code reads the numbers of a tensor: an `if` on one, or .item()"
         raise UnsupportedModel(f"the engine 'vmap' cannot run this model ({reason}); use engine='reference'") from error
-    if units is not None:
+    if (units := chunk.units) is not None:
         means = units.means if units.limit > 1 else torch.as_tensor
         gradients = {name: units.counted(means(rows)) for name, rows in gradients.items()}
     return clipped_sum(gradients, clip)

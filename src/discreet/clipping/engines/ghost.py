@@ -29,7 +29,7 @@ from discreet.clipping.factor import Decision, decide, summed_bits
 from discreet.clipping.losses import Criterion
 from discreet.clipping.precision import full_precision
 from discreet.clipping.replay import Generators
-from discreet.clipping.units import Units
+from discreet.clipping.units import Chunk
 from discreet.clipping.weights import counted, for_chunk, sizes
 from discreet.core.assumptions import MOST_BITS
 from discreet.core.errors import UnsupportedModel
@@ -38,19 +38,17 @@ _LONGER = 2.0**-MOST_BITS
 """The most that an example may be longer in the second pass, relative to its clip norm: the least that noise covers."""
 
 
-def ghost_sums(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
-) -> dict[str, Tensor]:
+def ghost_sums(model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> dict[str, Tensor]:
     """The sums of `bookkeeping.clipped_sums`; `UnsupportedModel` as there, and for half precision and autocast."""
     parameters = private_parameters(model)
-    _refuse_reduced(parameters, inputs.device.type)
-    if len(inputs) == 0:
+    _refuse_reduced(parameters, chunk.inputs.device.type)
+    if chunk.size == 0:
         return sums_of_none(model, clip)
     sums = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
 
     def decided(squares: dict[str, Tensor]) -> Decision:
-        decision = decide(clip, counted(squares, units), sizes(parameters))
-        return for_chunk(decision, parameters, units, cut_off=clip.scales is None)
+        decision = decide(clip, counted(squares, chunk.units), sizes(parameters))
+        return for_chunk(decision, parameters, chunk.units, cut_off=clip.scales is None)
 
     def add_up(shares: dict[str, list[Share]]) -> None:
         settle(shares, clip)
@@ -61,16 +59,16 @@ def ghost_sums(
             weights = decision.weights[name].to(parameters[name].device)
             sums[name] = total_of(held, parameters[name], weights, clip, name)
 
-    start = Generators([inputs, *parameters.values()])
-    with full_precision(inputs.device.type):
-        decision = decided(example_squares(model, criterion, inputs, targets, clip, units))
+    start = Generators([chunk.inputs, *parameters.values()])
+    with full_precision(chunk.inputs.device.type):
+        decision = decided(example_squares(model, criterion, chunk, clip))
         spoilt = bool(decision.unusable.any())
         start.rewind()
-        again = decided(example_squares(model, criterion, inputs, targets, clip, units, add_up))
+        again = decided(example_squares(model, criterion, chunk, clip, add_up))
         if _allowed(decision, again):
             return sums | summed_bits(decision)
         start.rewind()
-        return clipped_sums(model, criterion, inputs, targets, clip, units)
+        return clipped_sums(model, criterion, chunk, clip)
 
 
 def _allowed(used: Decision, measured: Decision) -> bool:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from discreet.clipping.clip import Clip
 from discreet.clipping.engines.clipped_sums import ClippedSums
 from discreet.clipping.losses import Criterion
-from discreet.clipping.units import Units
+from discreet.clipping.units import Chunk, Units
 
 LONG_TARGET = 2.0**20
 """Targets with larger numbers are long."""
@@ -39,29 +39,22 @@ class LongAlone:
     alone: ClippedSums
     reach: float
 
-    def __call__(
-        self,
-        model: nn.Module,
-        criterion: Criterion,
-        inputs: Tensor,
-        targets: Tensor,
-        clip: Clip,
-        units: Units | None = None,
-    ) -> Mapping[str, Tensor]:
-        limits = ((inputs, self.reach), (targets, LONG_TARGET))
+    def __call__(self, model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> Mapping[str, Tensor]:
+        limits = ((chunk.inputs, self.reach), (chunk.targets, LONG_TARGET))
         if not any(_any_beyond(part, limit) for part, limit in limits):
-            return self.together(model, criterion, inputs, targets, clip, units)
-        counted = Units((1,) * len(inputs) if units is None else units.sizes[: len(units) - units.padding])
+            return self.together(model, criterion, chunk, clip)
+        units = chunk.grouped()
+        counted = Units(units.sizes[: len(units) - units.padding])
         rows = torch.stack([beyond(part[: counted.rows], limit) for part, limit in limits]).any(0).cpu()
         long = torch.zeros(len(counted)).index_add_(0, counted.owners, rows.float()) > 0
         sums = []
         for engine, chosen in ((self.together, ~long), (self.alone, long)):
             if bool(chosen.any()):
-                kept = counted.spread(chosen).nonzero().flatten().to(inputs.device)
-                held = (
-                    None if units is None else replace(units, sizes=tuple(counted.counts[chosen].tolist()), padding=0)
-                )
-                sums.append({**engine(model, criterion, inputs[kept], targets[kept], clip, held)})
+                kept = counted.spread(chosen).nonzero().flatten().to(chunk.inputs.device)
+                sizes = tuple(counted.counts[chosen].tolist())
+                held = None if chunk.units is None else replace(units, sizes=sizes, padding=0)
+                part = Chunk(chunk.inputs[kept], chunk.targets[kept], held)
+                sums.append({**engine(model, criterion, part, clip)})
         return sums[0] if len(sums) == 1 else {name: sums[0][name].double() + sums[1][name] for name in sums[0]}
 
 

@@ -17,16 +17,14 @@ from discreet.clipping.capture.capture import Call, record
 from discreet.clipping.clip import Clip
 from discreet.clipping.engines.bookkeeping import Share, measured
 from discreet.clipping.losses import Criterion
-from discreet.clipping.units import Units
+from discreet.clipping.units import Chunk
 
 
 def example_squares(
     model: nn.Module,
     criterion: Criterion,
-    inputs: Tensor,
-    targets: Tensor,
+    chunk: Chunk,
     clip: Clip,
-    units: Units | None = None,
     use: Callable[[dict[str, list[Share]]], None] | None = None,
 ) -> dict[str, Tensor]:
     """The squared L2 norms of each example's (or unit's) gradient by parameter, in the scales of the clip unless it is
@@ -36,18 +34,18 @@ def example_squares(
     """
     parameters = private_parameters(model)
     device = next(iter(parameters.values())).device
-    none = torch.zeros(len(inputs) if units is None else len(units), dtype=torch.float64, device=device)
+    none = torch.zeros(chunk.size, dtype=torch.float64, device=device)
     squares = dict.fromkeys(parameters, none)
     names = {id(parameter): name for name, parameter in parameters.items()}
 
     def measure(group: list[Call]) -> None:
         with torch.no_grad():
-            shares, found = measured(names, group, units, clip)
+            shares, found = measured(names, group, chunk.units, clip)
             squares.update({name: part.to(device) for name, part in found.items()})
             if use is not None:
                 use(shares)
 
-    loss, calls = record(model, criterion, inputs, targets)
+    loss, calls = record(model, criterion, chunk.inputs, chunk.targets)
     if calls:
         visit(loss, calls, measure)
     return squares

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +28,7 @@ from discreet.clipping.separation.examine import FEWEST, Run, examined, recorded
 from discreet.clipping.separation.memory import Memory
 from discreet.clipping.separation.recording.program import Op, Program, Template
 from discreet.clipping.separation.recording.recorder import Recorder
-from discreet.clipping.units import Units
+from discreet.clipping.units import Chunk
 from discreet.core.errors import PrivacyViolation
 from discreet.randomness.host_generators import HostGenerators
 
@@ -80,22 +79,14 @@ class Apart:
     def __init__(self, sums: ClippedSums, twins: Twins) -> None:
         self._sums, self._twins = sums, twins
 
-    def __call__(
-        self,
-        model: nn.Module,
-        criterion: Criterion,
-        inputs: Tensor,
-        targets: Tensor,
-        clip: Clip,
-        units: Units | None = None,
-    ) -> dict[str, Tensor]:
+    def __call__(self, model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> dict[str, Tensor]:
         total, host, kept = sums_of_none(model, clip), HostGenerators(), False
         with set_stance("force_eager"), unit_seeds() as seed:
-            for x, y, unit in one_by_one((inputs, targets), units):
+            for unit in chunk.one_by_one():
                 twin = self._twins.again() if kept else self._twins.of(model, criterion)
                 seed()
                 host.rewind()  # before each: a row may put back what an earlier one drew
-                found = attempted(self._sums, twin, x, y, clip, unit)
+                found = attempted(self._sums, twin, unit, clip)
                 if found is not None and found.keys() == total.keys():
                     for name, part in found.items():
                         total[name] += part
@@ -119,50 +110,35 @@ class Together:
         self._sums, self._apart, self._twins, self._proofs = sums, apart, twins, proofs
         self.again = 0
 
-    def __call__(
-        self,
-        model: nn.Module,
-        criterion: Criterion,
-        inputs: Tensor,
-        targets: Tensor,
-        clip: Clip,
-        units: Units | None = None,
-    ) -> Mapping[str, Tensor]:
+    def __call__(self, model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> Mapping[str, Tensor]:
         with SeededAfterwards():
-            return self._sum(model, criterion, inputs, targets, clip, units)
+            return self._sum(model, criterion, chunk, clip)
 
-    def _sum(
-        self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
-    ) -> Mapping[str, Tensor]:
-        start = Generators(itertools.chain((inputs,), model.parameters()))
-        found = self._as_proved(model, criterion, inputs, targets, clip, units)
+    def _sum(self, model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> Mapping[str, Tensor]:
+        start = Generators(itertools.chain((chunk.inputs,), model.parameters()))
+        found = self._as_proved(model, criterion, chunk, clip)
         if found is not None:
             return found
         total = sums_of_none(model, clip)
         self.again += 1
         start.rewind()
-        for x, y, unit in one_by_one((inputs, targets), units):
-            for name, part in self.alone(model, criterion, x, y, clip, unit).items():
+        for unit in chunk.one_by_one():
+            for name, part in self.alone(model, criterion, unit, clip).items():
                 total[name] += part
         return total
 
-    def alone(
-        self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, unit: Units | None
-    ) -> Mapping[str, Tensor]:
+    def alone(self, model: nn.Module, criterion: Criterion, unit: Chunk, clip: Clip) -> Mapping[str, Tensor]:
         """The sum that a unit adds: by a proved program, alone or among copies that add nothing; or else by `apart`."""
-        start = Generators(itertools.chain((inputs,), model.parameters()))
-        given = Units((len(inputs),)) if unit is None else unit
-        for times in (1, FEWEST) if self._proofs is not None else ():
-            rows = [part.repeat(times, *[1] * (part.dim() - 1)) for part in (inputs, targets)]
-            filled = unit if times == 1 else replace(given, sizes=(len(inputs),) * times, padding=times - 1)
-            found = self._as_proved(model, criterion, rows[0], rows[1], clip, filled)
+        start = Generators(itertools.chain((unit.inputs,), model.parameters()))
+        for chunk in (unit, unit.among_copies(FEWEST - 1)) if self._proofs is not None else ():
+            found = self._as_proved(model, criterion, chunk, clip)
             if found is not None:
                 return found
             start.rewind()
-        return self._apart(model, criterion, inputs, targets, clip, unit)
+        return self._apart(model, criterion, unit, clip)
 
     def _as_proved(
-        self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
+        self, model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip
     ) -> Mapping[str, Tensor] | None:
         """The sum, if the model ran a proved program on these rows and remembers none of them; else None."""
         twin, host = self._twins.of(model, criterion), HostGenerators()
@@ -170,7 +146,7 @@ class Together:
         if self._proofs is not None:
             recorder = Recorder(plain_loss=is_of_torch(criterion), expected=self._proofs.expected)
         with nullcontext() if recorder is None else recorder.recording(), _each_loss_looked_at(twin.criterion):
-            found = attempted(self._sums, twin, inputs.clone(), targets.clone(), clip, units)  # may be written to
+            found = attempted(self._sums, twin, chunk.copied(), clip)  # rows may be written to
         covered = recorder is None or self._proofs is None or all(map(self._proofs.cover, recorder.programs))
         if host.rewind() or not covered or not self._twins.look(model):
             self._twins.drop()
@@ -180,10 +156,8 @@ class Together:
         return found
 
 
-def attempted(
-    sums: ClippedSums, twin: Twin, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
-) -> Mapping[str, Tensor] | None:
-    """The sums of an engine for rows, with a twin as the model; None on an error, since raising it would tell about
+def attempted(sums: ClippedSums, twin: Twin, chunk: Chunk, clip: Clip) -> Mapping[str, Tensor] | None:
+    """The sums of an engine for a chunk, with a twin as the model; None on an error, since raising it would tell about
     a row. Whatever a row changed of gradient mode and default type is undone.
 
     Backward passes stay in this thread, where a recorder sees them: `inference_mode(False)` alone would let those of
@@ -191,7 +165,7 @@ def attempted(
     dtype = torch.get_default_dtype()
     try:
         with torch.inference_mode(False), torch.enable_grad(), torch.autograd.set_multithreading_enabled(False):
-            return sums(twin.model, twin.criterion, inputs, targets, clip, units)
+            return sums(twin.model, twin.criterion, chunk, clip)
     except NOT_OF_A_ROW:
         raise
     except BaseException:  # a module may raise any error
@@ -222,13 +196,3 @@ def _looked_at(criterion: Criterion) -> Iterator[None]:
 
 class _Remembered(Exception):
     """Ends the sum of a chunk: the loss remembers a row."""
-
-
-def one_by_one(chunk: tuple[Tensor, Tensor], units: Units | None) -> Iterator[tuple[Tensor, Tensor, Units | None]]:
-    """(inputs, targets, units) of each unit of a chunk, copied; padding is left out."""
-    inputs, targets = chunk
-    sizes = [1] * len(inputs) if units is None else list(units.sizes)
-    count = len(sizes) - (0 if units is None else units.padding)
-    parts = zip(torch.split(inputs, sizes), torch.split(targets, sizes), sizes, strict=True)
-    for x, y, size in itertools.islice(parts, count):
-        yield x.clone(), y.clone(), None if units is None else replace(units, sizes=(size,), padding=0)

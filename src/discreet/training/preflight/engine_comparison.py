@@ -154,9 +154,8 @@ class Comparison:
     def sums(self, name: str, examples: Examples, clip: Clip, seed: int = 0) -> dict[str, Tensor]:
         """The clipped sum of these examples."""
         seed_torch(seed)
-        given = self.model, self.criterion, examples.inputs, examples.targets, clip, examples.units
         try:
-            return {**self.options.engine(name).clipped_sum(*given)}
+            return {**self.options.engine(name).clipped_sum(self.model, self.criterion, examples, clip)}
         except UnsupportedModel:
             raise
         except CANNOT_TAKE as error:
@@ -209,7 +208,7 @@ class Comparison:
     def _block(self, examples: Examples, seed: int) -> dict[str, Tensor]:
         seed_torch(seed)
         with self.options.precision(examples.inputs.device):
-            return unit_gradients(self.model, self.criterion, examples.inputs, examples.targets, examples.units)
+            return unit_gradients(self.model, self.criterion, examples)
 
 
 def _numbers(model: nn.Module) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Units, private_parameters
+from discreet.clipping import Chunk, Units, private_parameters
 from discreet.clipping.admission.example_axes import is_whole
 from discreet.core.errors import CANNOT_TAKE, InputError, first_line
 from discreet.data import PrivateData
@@ -37,33 +37,17 @@ _Make = Callable[[int, Tensor, float, torch.Generator], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
-    """Random rows, and the unit that each belongs to. `of_model`: the model has made the inputs (`rows_of_model`)."""
+class Examples(Chunk):
+    """A chunk of random rows. `of_model`: the model has made the inputs (`rows_of_model`)."""
 
-    inputs: Tensor
-    targets: Tensor
-    units: Units | None
     of_model: bool = False
-
-    def part(self, start: int, stop: int) -> Examples:
-        """Units start .. stop - 1."""
-        if self.units is None:
-            return replace(self, inputs=self.inputs[start:stop], targets=self.targets[start:stop])
-        first, last = ((0, *self.units.ends)[i] for i in (start, stop))
-        inputs, targets = self.inputs[first:last], self.targets[first:last]
-        return replace(
-            self, inputs=inputs, targets=targets, units=replace(self.units, sizes=self.units.sizes[start:stop])
-        )
 
     def about(self, rows: int) -> Examples:
         """These examples repeated or cut to at most `rows` rows, one unit at least."""
         if len(self.inputs) > rows:
             ends = range(1, UNITS + 1) if self.units is None else self.units.ends
             return self.part(0, max(1, sum(end <= rows for end in ends)))
-        times = rows // len(self.inputs)
-        inputs, targets = (part.repeat(times, *[1] * (part.dim() - 1)) for part in (self.inputs, self.targets))
-        units = None if self.units is None else replace(self.units, sizes=self.units.sizes * times)
-        return replace(self, inputs=inputs, targets=targets, units=units)
+        return self.repeated(rows // len(self.inputs))
 
 
 def random_rows(

@@ -11,7 +11,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from discreet.clipping import Clip, Criterion, Engine, modes_kept, training_mode
+from discreet.clipping import Chunk, Clip, Criterion, Engine, modes_kept, training_mode
 from discreet.clipping.engines.clipped_sums import ClippedSums
 from discreet.clipping.engines.engine import ENGINES
 from discreet.clipping.engines.long_rows import LongAlone
@@ -44,12 +44,11 @@ class Pristine:
 
     def run(self, sums: ClippedSums, rows: int) -> None:
         """The clipped sum of `rows` random rows, in training mode."""
-        times = -(-rows // len(self.examples.inputs))
-        given = (self.examples.inputs, self.examples.targets)
-        inputs, targets = (part.repeat(times, *[1] * (part.dim() - 1))[:rows].clone() for part in given)
+        many = self.examples.repeated(-(-rows // len(self.examples.inputs)))
+        chunk = Chunk(many.inputs[:rows], many.targets[:rows]).copied()
         with modes_kept(self.model):
             training_mode(self.model)
-            sums(self.model, self.criterion, inputs, targets, _CLIP)
+            sums(self.model, self.criterion, chunk, _CLIP)
 
     def run_copy(self, sums: ClippedSums, rows: int) -> None:
         """The clipped sum by copies of model and loss, so that earlier calls make no difference."""
@@ -58,10 +57,9 @@ class Pristine:
 
     def warm(self, sums: ClippedSums, model: nn.Module, criterion: Criterion) -> None:
         """Run a model on one random row, if it takes it."""
-        part = self.examples.part(0, 1)
         try:
             with torch.random.fork_rng():
-                sums(model, criterion, part.inputs.clone(), part.targets, _CLIP, part.units)
+                sums(model, criterion, self.examples.part(0, 1).copied(), _CLIP)
         except NOT_OF_A_ROW:
             raise
         except BaseException:  # a module may raise whatever it likes

@@ -15,7 +15,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Clip, Criterion, Engine, Units
+from discreet.clipping import Clip, Criterion, Engine
 from discreet.clipping.engines.bookkeeping import sums_to_form
 from discreet.clipping.engines.chunk_shape import under_autocast
 from discreet.clipping.engines.clipped_sums import ClippedSums, sums_of_none
@@ -26,7 +26,8 @@ from discreet.clipping.separation import Proofs, Together, Twins
 from discreet.clipping.separation.copies import Twin
 from discreet.clipping.separation.examine import FEWEST
 from discreet.clipping.separation.memory import Memory
-from discreet.clipping.separation.watched import NOT_OF_A_ROW, one_by_one
+from discreet.clipping.separation.watched import NOT_OF_A_ROW
+from discreet.clipping.units import Chunk
 from discreet.core.errors import PrivacyViolation, UnsupportedModel
 from discreet.distributed.gathered_layers import GatheredLayers
 from discreet.distributed.lockstep import Lockstep
@@ -87,17 +88,9 @@ class InStep:
     sums: ClippedSums
     lockstep: Lockstep
 
-    def __call__(
-        self,
-        model: nn.Module,
-        criterion: Criterion,
-        inputs: Tensor,
-        targets: Tensor,
-        clip: Clip,
-        units: Units | None = None,
-    ) -> Mapping[str, Tensor]:
+    def __call__(self, model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> Mapping[str, Tensor]:
         try:
-            found = self.sums(model, criterion, inputs, targets, clip, units)
+            found = self.sums(model, criterion, chunk, clip)
         except NOT_OF_A_ROW:
             raise
         except BaseException:
@@ -113,20 +106,12 @@ class Singly:
 
     together: Together
 
-    def __call__(
-        self,
-        model: nn.Module,
-        criterion: Criterion,
-        inputs: Tensor,
-        targets: Tensor,
-        clip: Clip,
-        units: Units | None = None,
-    ) -> Gradients:
+    def __call__(self, model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> Gradients:
         total = sums_of_none(model, clip)
         with unit_seeds() as seed:
-            for x, y, unit in one_by_one((inputs, targets), units):
+            for unit in chunk.one_by_one():
                 seed()
-                for name, part in self.together.alone(model, criterion, x, y, clip, unit).items():
+                for name, part in self.together.alone(model, criterion, unit, clip).items():
                     total[name] += part
         return total
 
@@ -146,8 +131,7 @@ class ShardedProbe(FailureProbe):
         twin = self._twins.of(self._model, criterion)
         with torch.random.fork_rng():
             seed_torch(0)  # so that several processes can compare what they found
-            given = self._unit.inputs.clone(), self._unit.targets.clone()
-            found = {**self._sums(twin.model, twin.criterion, *given, self.CLIP, self._unit.units)}
+            found = {**self._sums(twin.model, twin.criterion, self._unit.copied(), self.CLIP)}
         self._twins.look(self._model)
         return found
 
@@ -168,11 +152,9 @@ def sharded_engine(preflight: Preflight, options: EngineOptions, lockstep: Locks
 def refuse_unproved(engine: Engine, check: Together, model: nn.Module, criterion: Criterion, unit: Examples) -> None:
     """`UnsupportedModel` if a chunk of copies of a random `unit` does not run a proved program: then no row would add
     anything. All processes try it at the same time."""
-    rows = [part.repeat(FEWEST, *[1] * (part.dim() - 1)) for part in (unit.inputs, unit.targets)]
-    units = None if unit.units is None else replace(unit.units, sizes=unit.units.sizes * FEWEST)
     with torch.random.fork_rng():
         seed_torch(0)
-        engine.clipped_sum(model, criterion, rows[0], rows[1], FailureProbe.CLIP, units)
+        engine.clipped_sum(model, criterion, unit.repeated(FEWEST), FailureProbe.CLIP)
     if check.again:
         raise UnsupportedModel(
             "no row would add anything: model or loss fails on a random row, or Python reads numbers from tensors "
@@ -187,9 +169,7 @@ def _in_parts(options: EngineOptions, name: str) -> ClippedSums:
     return sums_to_form if options.autocast is None else under_autocast(sums_to_form, options.autocast)
 
 
-def _nothing(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
-) -> Gradients:
+def _nothing(model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> Gradients:
     return sums_of_none(model, clip)
 
 
