@@ -286,6 +286,7 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         ("discreet train FILE --text COLUMN --model FOLDER", ["reviews.csv", *model]),
         ("say whose a row is", ["reviews.csv", *text, *model, *BUDGET]),
         ("declare --epsilon, --delta and --population", ["reviews.csv", *text, *unit, *model]),
+        ("; here lacks --delta\n", ["reviews.csv", *text, *unit, *model, "--epsilon", "3", "--population", "80"]),
         ("classification needs --target", ["reviews.csv", *text, *unit, *model, *BUDGET, "--task", "classification"]),
         ("for masked-lm use discreet.language", ["reviews.csv", *text, *unit, *model, "--task", "masked-lm"]),
         ("--set rows_per_unit=5", ["reviews.csv", *text, "--unit", "author", *model, *BUDGET]),

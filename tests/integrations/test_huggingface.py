@@ -80,8 +80,12 @@ def test_adapters_are_trained_through_the_trainer_and_certified(tmp_path: Path) 
 
 
 def test_what_goes_around_the_plan_is_refused(tmp_path: Path) -> None:
+    from discreet.integrations.huggingface import PrivateTrainer
+
     with pytest.raises(InputError, match="those of the plan"):
         private_trainer(tmp_path, tiny_model(), gradient_accumulation_steps=2)
+    with pytest.raises(InputError, match=r"^PrivateTrainer takes no units; options=.* is passed on to Training$"):
+        PrivateTrainer(plan=PLAN, units=["a"])
     with pytest.raises(InputError, match="is resumed with options"):
         private_trainer(tmp_path, tiny_model()).train(resume_from_checkpoint=True)
 

@@ -22,7 +22,7 @@ from discreet.core.processes import launched
 from discreet.integrations.adapter_publishing import publish_adapters
 from discreet.integrations.moved import FirstStep
 from discreet.integrations.trainer_history import History
-from discreet.integrations.trainer_refusals import refuse_arguments, refuse_callbacks, refuse_hooks
+from discreet.integrations.trainer_refusals import refuse_arguments, refuse_callbacks, refuse_hooks, refuse_passed_on
 from discreet.language import Task, TransformersModel, TransformersRows, task_named, task_of_model
 from discreet.language.tasks import base_of
 from discreet.plan import AdaptivePlan, Plan
@@ -72,6 +72,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         options: Mapping[str, Any] = types.MappingProxyType({}),
         **named: Any,
     ) -> None:
+        refuse_passed_on(named)
         given = inspect.signature(super().__init__).bind_partial(*rest, **named).arguments
         super().__init__(*rest, **named)
         refuse_hooks(self, PrivateTrainer)

@@ -78,6 +78,13 @@ def refuse_callbacks(callbacks: Iterable[object], base: type) -> None:
         )
 
 
+def refuse_passed_on(named: Mapping[str, Any]) -> None:
+    """Refuse arguments of `Training` that are given to the trainer, which passes on those in `options`."""
+    for name in ("units", "ids", "run", "engine", "public", "geometry", "averaging", "shard"):
+        if name in named:
+            raise InputError(f"PrivateTrainer takes no {name}; options={{{name!r}: ...}} is passed on to Training")
+
+
 def refuse_arguments(arguments: Any, given: Mapping[str, Any]) -> None:
     """Refuse training arguments and arguments of the trainer (`given`) that a private run would not heed."""
     if arguments.max_grad_norm not in (0, 1.0) or arguments.gradient_accumulation_steps != 1:

@@ -81,8 +81,10 @@ class LanguageJob:
             raise InputError("classification needs --target COLUMN, and causal-lm has none")
         if table.unit is None:
             raise InputError("say whose a row is: --unit COLUMN, or --unit row if everybody has one row")
-        if None in (budget.epsilon, budget.delta, budget.population):
-            raise InputError("declare --epsilon, --delta and --population")
+        declared = {"--epsilon": budget.epsilon, "--delta": budget.delta, "--population": budget.population}
+        lacking = [name for name, value in declared.items() if value is None]
+        if lacking:
+            raise InputError(f"declare --epsilon, --delta and --population; here lacks {' and '.join(lacking)}")
         target = named(said.out or Path(f"{said.path.stem}-private"))
         check_target(target)
         return cls(said.path, replace(facts, task=task.name), table, budget, said.settings, target, said.about)
