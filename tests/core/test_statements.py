@@ -45,3 +45,10 @@ def test_a_reading_is_no_other_statement_and_says_what_it_is() -> None:
     for epsilon, delta in ((-1.0, 1e-6), (math.nan, 1e-6), (1.0, 0.0), (1.0, 1.0)):
         with pytest.raises(InputError):
             ExPost(epsilon, delta, Adjacency.ADD_REMOVE, "doubling-odometer")
+
+
+def test_a_reading_rounds_its_delta_up_in_words() -> None:
+    """To the nearest, as earlier versions wrote it, 1 / 1437 is less."""
+    reading = ExPost(1.0, 1 / 1437, Adjacency.ADD_REMOVE, "renyi-odometer")
+    assert "probability at most 0.000695895, " in reading.sentence
+    assert reading.earlier_sentence == reading.sentence.replace("0.000695895", "0.000695894")

@@ -257,3 +257,10 @@ def test_importing_the_report_does_not_load_matplotlib() -> None:
         "import sys, discreet.publication.pages.report; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_charts_say_what_is_spent_rounded_up() -> None:
+    """To the nearest they said 0.123 and 99.9%."""
+    rising = svg_charts.epsilon_chart([svg_charts.Prefix(1, 0.12341, None), svg_charts.Prefix(2, 1.0, None)], "1.0000")
+    assert "Rises from 0.124 after step 1" in rising
+    assert "Rises to 100.0% after 9 charged steps." in svg_charts.spent_chart([(1, 0.1), (9, 0.99941)])

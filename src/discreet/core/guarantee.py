@@ -122,10 +122,18 @@ class ExPost:
     @property
     def sentence(self) -> str:
         """The sentence that a certificate may show."""
+        return self._with_delta(delta_up(self.delta))
+
+    @property
+    def earlier_sentence(self) -> str:
+        """The sentence as certificates of earlier versions hold it, with delta to the nearest."""
+        return self._with_delta(f"{self.delta:g}")
+
+    def _with_delta(self, delta: str) -> str:
         # published certificates hold this sentence, and verifiers write it again: its arithmetic stays
         shown = self.epsilon if math.isinf(self.epsilon) else math.ceil(self.epsilon * 1e4) / 1e4
         return (
-            f"the privacy loss exceeds the reading {shown:.4f} with probability at most {self.delta:g}, "
+            f"the privacy loss exceeds the reading {shown:.4f} with probability at most {delta}, "
             "at whatever time the run stops"
         )
 

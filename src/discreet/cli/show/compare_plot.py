@@ -13,7 +13,7 @@ from discreet.accounting.answers.compare import Point
 from discreet.cli.show.picture_files import blank, save
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.rounding import rounded_up
+from discreet.core.rounding import delta_up, rounded_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,7 +108,7 @@ def _dress(axes: Axes, shown: set[str], last: int, delta: float, adjacency: Adja
     axes.grid(True, which="major", color="#e3e6ea", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel("steps")
-    axes.set_ylabel(f"epsilon at delta = {delta:g}")
+    axes.set_ylabel(f"epsilon at delta = {delta_up(delta)}")
     axes.set_title(f"What each method says about this plan ({_ADJACENCY[adjacency.value]})", loc="left", fontsize=11)
     kinds = [name for name in _LEGEND if name in shown]
     handles = [Line2D([], [], color="#444444", linestyle=_DASHES[name], label=_LEGEND[name]) for name in kinds]

@@ -35,7 +35,7 @@ def check_ex_post(facts: dict[str, Any], charged: dict[str, Any]) -> tuple[bool,
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= found:
         return False, f"the odometer reads {found:.6g}, not {str(stated)[:20]}"
     said = ExPost(value, odometer["delta"], Adjacency(known[1]), known[3], Unit(known[2]))
-    if section["sentence"] != said.sentence:
+    if section["sentence"] not in (said.sentence, said.earlier_sentence):
         return False, "the sentence is not that of an ex-post reading"
     if rule["most"] is not None and not value <= rule["most"]:
         return False, f"the run went on beyond the reading at which it ends, {rule['most']:g}"

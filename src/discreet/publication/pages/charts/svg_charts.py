@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from discreet.core.rounding import places_up, rounded_up
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -82,7 +84,7 @@ def epsilon_chart(prefixes: Sequence[Prefix], final: str, charged: int | None = 
             axes.text(charged, axes.get_ylim()[1] * 0.03, " run ended ", color=MUTED, ha=_side(charged, steps[-1]))
         axes.set_xlabel("steps")
 
-    about = f"Rises from {upper[0]:.3g} after step {steps[0]} to {final} after step {steps[-1]}."
+    about = f"Rises from {rounded_up(upper[0], 3)} after step {steps[0]} to {final} after step {steps[-1]}."
     return svg("epsilon", "Epsilon of the first steps of the plan", about, draw)
 
 
@@ -111,7 +113,7 @@ def spent_chart(points: Sequence[tuple[int, float]]) -> str:
         axes.set_yticks([0, 0.5, 1])
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.annotate(
-            f"{parts[-1]:.1%}",
+            f"{places_up(100 * parts[-1], 1)}%",
             (charged[-1], parts[-1]),
             (-4, 7 if parts[-1] < 0.5 else -34),  # clear of the axis below, and of the limit above
             textcoords="offset points",
@@ -120,7 +122,7 @@ def spent_chart(points: Sequence[tuple[int, float]]) -> str:
         )
         axes.set_xlabel("charged steps")
 
-    about = f"Rises to {parts[-1]:.1%} after {charged[-1]} charged steps."
+    about = f"Rises to {places_up(100 * parts[-1], 1)}% after {charged[-1]} charged steps."
     return svg("spent", "Part of the filter's budget that is spent", about, draw)
 
 
