@@ -12,28 +12,33 @@ from discreet.clipping.admission.admission import private_names
 from discreet.clipping.admission.foreign import refuse_foreign
 from discreet.core.errors import PrivacyViolation, UnsupportedModel
 
-_TYPE_NAMES = {
-    torch.float64: "F64",
-    torch.float32: "F32",
+TYPE_NAMES: Mapping[torch.dtype, str] = {
+    torch.bool: "BOOL",
+    torch.uint8: "U8",
+    torch.int8: "I8",
+    torch.int16: "I16",
+    torch.uint16: "U16",
+    torch.int32: "I32",
+    torch.uint32: "U32",
+    torch.int64: "I64",
+    torch.uint64: "U64",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.float8_e5m2: "F8_E5M2",
     torch.float16: "F16",
     torch.bfloat16: "BF16",
-    torch.int64: "I64",
-    torch.int32: "I32",
-    torch.int16: "I16",
-    torch.int8: "I8",
-    torch.uint8: "U8",
-    torch.bool: "BOOL",
+    torch.float32: "F32",
+    torch.float64: "F64",
 }
-"""Tensor types by the names that the safetensors format gives them."""
+"""Types of real numbers by the names that the safetensors format gives them."""
 
 
 def tensor_digest(tensor: Tensor) -> str:
     """SHA-256 of type name, shape and little-endian bytes, which a reader of the safetensors file can recompute."""
     refuse_foreign({"a tensor": tensor})
-    if tensor.dtype not in _TYPE_NAMES:
+    if tensor.dtype not in TYPE_NAMES:
         raise UnsupportedModel(f"a tensor of type {tensor.dtype} cannot be published; convert it to a real type")
     plain = tensor.detach().cpu().contiguous()
-    digest = hashlib.sha256(f"{_TYPE_NAMES[plain.dtype]}{list(plain.shape)}".encode())
+    digest = hashlib.sha256(f"{TYPE_NAMES[plain.dtype]}{list(plain.shape)}".encode())
     digest.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 

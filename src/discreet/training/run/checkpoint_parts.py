@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from discreet.clipping.digests import TYPE_NAMES
 from discreet.core.errors import InputError
 from discreet.training.run.state_json import Shard, numbers_of
 
@@ -23,26 +24,7 @@ ADVICE = (
     "first model; what was charged stays charged"
 )
 
-_TYPES: Mapping[torch.dtype, str] = {
-    torch.bool: "BOOL",
-    torch.uint8: "U8",
-    torch.int8: "I8",
-    torch.int16: "I16",
-    torch.uint16: "U16",
-    torch.int32: "I32",
-    torch.uint32: "U32",
-    torch.int64: "I64",
-    torch.uint64: "U64",
-    torch.float8_e4m3fn: "F8_E4M3",
-    torch.float8_e5m2: "F8_E5M2",
-    torch.float16: "F16",
-    torch.bfloat16: "BF16",
-    torch.float32: "F32",
-    torch.float64: "F64",
-}
-"""Types of numbers, as safetensors calls them."""
-
-_OF_NAMES = {name: dtype for dtype, name in _TYPES.items()}
+_OF_NAMES = {name: dtype for dtype, name in TYPE_NAMES.items()}
 
 _LENGTH = 8
 """Bytes at the beginning of a part that say how long its head is."""
@@ -117,10 +99,10 @@ def head_of(tensors: Mapping[str, Tensor | Shard]) -> tuple[bytes, dict[str, int
     owned = {name: one.own if isinstance(one, Shard) else one for name, one in tensors.items()}
     for name in sorted(owned, key=lambda name: -_kept(owned[name])[0].itemsize):
         dtype, count = _kept(owned[name])
-        if dtype not in _TYPES:
+        if dtype not in TYPE_NAMES:
             raise InputError(f"{name} has numbers of type {dtype}, which a checkpoint cannot keep")
         sizes[name] = count * dtype.itemsize
-        facts[name] = {"dtype": _TYPES[dtype], "shape": [count], "data_offsets": [end, end + sizes[name]]}
+        facts[name] = {"dtype": TYPE_NAMES[dtype], "shape": [count], "data_offsets": [end, end + sizes[name]]}
         end += sizes[name]
     head = json.dumps(facts, separators=(",", ":")).encode()
     head += b" " * (-len(head) % 8)
