@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from safetensors import SafetensorError
 
 from discreet.certificate.earlier_runs import EarlierRun
@@ -22,7 +21,7 @@ from discreet.core.imports.extras import extra
 from discreet.core.rounding import delta_up, places_up
 from discreet.jobs.language.base_folder import PROOF, without_bars
 from discreet.jobs.language.published_texts import PublishedTexts
-from discreet.publication.pages.formats import markdown
+from discreet.publication.pages.formats import markdown, template
 from discreet.publication.pages.front_matter import language_task
 from discreet.publication.pages.measured_words import canaries
 
@@ -70,10 +69,7 @@ def card(published: PublishedTexts) -> str:
     }
     claim = facts["claim"]
     shown = canaries(texts, float(claim["epsilon"]), float(claim["delta"]))
-    words = Environment(
-        loader=PackageLoader("discreet.publication.pages"), undefined=StrictUndefined, autoescape=False
-    ).get_template("merged.md.j2")
-    return words.render(
+    return template("merged.md.j2", escaped=False).render(
         front_matter=yaml.safe_dump({name: value for name, value in front.items() if value}, sort_keys=False),
         base=json.dumps(facts["base"]["name"]),
         revision=facts["base"]["revision"],

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from discreet.certificate.model_spec import ModelSpec
@@ -13,7 +11,7 @@ from discreet.plan import Plan
 from discreet.publication.pages.adaptive_course import course
 from discreet.publication.pages.certificate_facts import final_metrics, plan_of
 from discreet.publication.pages.contents import use_in_python
-from discreet.publication.pages.formats import FILTERS, code, markdown
+from discreet.publication.pages.formats import markdown, template
 from discreet.publication.pages.front_matter import front_matter
 from discreet.publication.pages.public_evaluation import shown
 from discreet.publication.pages.reporting import in_common
@@ -28,7 +26,9 @@ def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
     spec = spec or ModelSpec()
     told = in_common(facts, plan_of(facts), spec)
     facts = told["facts"]
-    return _template().render(
+    blocks = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    # this is Markdown: `finalize` escapes every value for it
+    return template("card.md.j2", escaped=False, finalize=markdown, **blocks).render(
         **told,
         plan=facts["plan"],
         model=facts["model"],
@@ -36,21 +36,6 @@ def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
         front_matter=Markup(front_matter(spec, shown(final_metrics(facts)).figures)),
         python=Markup(use_in_python(spec)),
     )
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("discreet.publication.pages"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # this is Markdown: `finalize` escapes every value for it
-        finalize=markdown,
-    )
-    environment.filters.update(FILTERS, code=code)
-    return environment.get_template("card.md.j2")
 
 
 def _schedule(facts: dict[str, Any]) -> dict[str, Any]:

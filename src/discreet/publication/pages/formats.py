@@ -7,6 +7,7 @@ import math
 import re
 from decimal import Decimal
 from functools import cache
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -64,19 +65,25 @@ FILTERS = {
     "plain": plain,
     "metric": metric,
     "sentence": sentence,
+    "code": code,
 }
 """The filters of all templates."""
 
 
 @cache
-def html_template(name: str) -> Template:
-    """A template of a page; every value is escaped, and an unknown name is an error."""
+def template(name: str, *, escaped: bool, **settings: Any) -> Template:
+    """A template of a page, in which an unknown name is an error. `escaped`: whether every value is, as HTML has it;
+    `settings`: others of the environment."""
     environment = Environment(
         loader=PackageLoader("discreet.publication.pages"),
         undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        autoescape=escaped,
+        **settings,
     )
     environment.filters.update(FILTERS)
     return environment.get_template(name)
+
+
+def html_template(name: str) -> Template:
+    """A template of an HTML page; every value is escaped."""
+    return template(name, escaped=True, trim_blocks=True, lstrip_blocks=True)
