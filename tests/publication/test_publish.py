@@ -15,7 +15,7 @@ from typing import IO
 import pytest
 import torch
 from forging import facts_of
-from problems import RunningMean, certified_run, linear, tiny_training
+from problems import RunningMean, certified_run, linear, tiny_plan, tiny_training
 from promises import a_published_folder_is_accepted, published_folder
 from safetensors.torch import load_file
 from torch import nn
@@ -52,6 +52,17 @@ def test_the_summary_never_shows_less_than_the_certified_epsilon(original: Path)
     shown = re.search(r"epsilon ([0-9.]+)", verify(original).summary)
     assert shown is not None
     assert float(shown[1]) >= facts["claim"]["epsilon"]
+
+
+def test_no_verdict_shows_less_than_the_certified_delta(tmp_path: Path) -> None:
+    """1 / 1437, to six digits and the nearest, is less; verify.py shows all digits."""
+    delta = 1 / 1437
+    publish(certified_run(tmp_path, plan=tiny_plan(delta=delta)), tmp_path / "out")
+    assert ", delta 0.000695895)-differentially private" in verify(tmp_path / "out").summary
+    said = subprocess.run(
+        [sys.executable, tmp_path / "out" / "verify.py", tmp_path / "out"], capture_output=True, text=True, check=True
+    )
+    assert f", delta {delta!r} and add_remove follow from the events." in said.stdout
 
 
 def test_the_published_model_is_the_trained_one(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from discreet.certificate.tensorfile import tensor_digests, tensor_sizes
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError, plain
-from discreet.core.rounding import places_up
+from discreet.core.rounding import delta_up, places_up
 from discreet.verification.checks import (
     adaptive_run,
     fixed_plan,
@@ -263,7 +263,7 @@ def _summary(facts: dict[str, Any], checks: list[Check]) -> str:
         return "REJECTED: the certificate does not support its claim"
     claim = facts["claim"]
     accepted = (
-        f"ACCEPTED: (epsilon {places_up(claim['epsilon'])}, delta {claim['delta']:g})-differentially private, "
+        f"ACCEPTED: (epsilon {places_up(claim['epsilon'])}, delta {delta_up(claim['delta'])})-differentially private, "
         f"{claim['adjacency']}, unit {claim['unit']}, if training released what the events say"
     )
     if earlier := EarlierRun.named(facts.get("warm_start")):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.cli.show.picture_files import blank, save
-from discreet.core.rounding import rounded_up
+from discreet.core.rounding import delta_up, rounded_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +56,7 @@ def _stairs(axes: Axes, phases: Sequence[Sequence[float]], title: str, style: An
 
 def _epsilon(axes: Axes, facts: Mapping[str, Any]) -> None:
     points = facts["epsilon_over_steps"]
-    title = f"Epsilon of the first steps, at most, at delta {facts['delta']:g}"
+    title = f"Epsilon of the first steps, at most, at delta {delta_up(facts['delta'])}"
     if points:
         _spent(axes, points, title, None)
         return
