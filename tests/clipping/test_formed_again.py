@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from rule_modules import Computed, Matrix, twice
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Chunk, Clip, Units, private_parameters
-from discreet.clipping.rules import Vectorised, base
+from discreet.clipping.rules import Vectorised, base, vectorised
 
 ROWS = 64
 
@@ -49,3 +50,33 @@ def test_what_is_added_up_was_measured_in_blocks_of_the_same_size(
     sums = ENGINES[engine].clipped_sum(model, lambda y, _: y.sum(), Chunk(x, torch.zeros(ROWS), units), clip)
     length = torch.cat([one.double().flatten() for one in sums.values()]).norm()
     assert float(length) <= clip.norm * (ROWS if units is None else len(units)) * (1 + 1e-5)
+
+
+@pytest.mark.parametrize(("engine", "failing"), [("bookkeeping", 1), ("bookkeeping", 3), ("ghost", 3)])
+def test_examples_run_at_once_for_norms_and_sum_or_one_by_one_for_both(
+    engine: str, failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first call fails in a module that cannot be vectorised; a later one where memory is short."""
+    calls: list[int] = []
+    real = vectorised.vectorised_call
+
+    def call(*args: Any) -> Any:
+        calls.append(len(calls) + 1)
+        if calls[-1] == failing:
+            raise RuntimeError("not enough memory")
+        return real(*args)
+
+    monkeypatch.setattr(vectorised, "vectorised_call", call)
+    monkeypatch.setattr(base, "BUDGET", 2**13)
+    torch.manual_seed(0)
+    model, x, clip = matrix(), torch.randn(ROWS, 3, 8), Clip(1e-3, 2.0**-40)
+
+    def summed() -> dict[str, Tensor]:
+        return {**ENGINES[engine].clipped_sum(model, lambda y, _: y.sum(), Chunk(x, torch.zeros(ROWS)), clip)}
+
+    if failing == 1:
+        assert summed().keys() == {"matrix"}
+        assert len(calls) == 1
+    else:
+        with pytest.raises(RuntimeError, match="not enough memory"):
+            summed()

@@ -29,6 +29,9 @@ class Vectorised(Formed):
     tied: ClassVar[bool] = True
     """Whether a parameter that modules inside hold as well is replaced there too."""
 
+    _one_by_one: bool | None = None
+    """Whether examples run one by one; not known before the first of them ran."""
+
     def __init__(
         self,
         module: nn.Module,
@@ -88,9 +91,15 @@ class Vectorised(Formed):
 
     def gradients(self, start: int, stop: int) -> dict[str, Tensor]:
         parameters = {name: self.module.get_parameter(name).detach() for name in self.trained}
-        try:
-            rows = vectorised_call(self._one, (None, 0, 0), parameters, *self._copied(start, stop))
-        except RuntimeError:  # not every function can be vectorised, but all can run one by one
+        rows: dict[str, Tensor] = {}
+        if not self._one_by_one:
+            try:
+                rows = vectorised_call(self._one, (None, 0, 0), parameters, *self._copied(start, stop))
+            except RuntimeError:  # not every function can be vectorised, but all can run one by one
+                if self._one_by_one is False:
+                    raise  # of lack of memory, say: other rounding than was measured may take another branch
+            self._one_by_one = not rows
+        if self._one_by_one:
             captured = self._copied(start, stop)
             singles = [
                 self._alone(*({key: value[i] for key, value in group.items()} for group in captured))
