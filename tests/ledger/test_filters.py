@@ -7,19 +7,21 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 from ledgers import PLAN, STEP, guarantee, sql
 
+from discreet.accounting.adaptive.costs import Amounts
 from discreet.accounting.adaptive.filter_decision import propose
 from discreet.accounting.adaptive.filter_fit import curve_filter, gaussian_filter, order_filter, zcdp_filter
 from discreet.accounting.adaptive.filters import Filter, GaussianFilter, ZcdpFilter, as_dict
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import BudgetExhausted, InputError, LedgerError, NotProved
 from discreet.core.events import Compose, Event, Gaussian, Repeat
-from discreet.ledger import Budget, Ledger
+from discreet.ledger import Budget, Ledger, sqlite_file
 from discreet.ledger.chain import next_entry
 
 COURSE = Repeat(STEP, 100)
@@ -212,6 +214,27 @@ def test_a_run_that_the_budget_has_no_price_for_is_not_opened(ledger: Ledger, bu
     ledger.set_budget("patients", budget)
     with pytest.raises(NotProved, match=f"the {budget.kind} budget of data set 'patients' has no price for this run"):
         ledger.open_run(PLAN, guarantee(1.0), "patients", event=Repeat(STEP, 3))
+    with pytest.raises(NotProved, match=f"the {budget.kind} budget of data set 'patients' has no price for this run"):
+        ledger.check_room(guarantee(1.0), "patients", event=Repeat(STEP, 3))
     assert [entry.kind for entry in ledger.entries()] == ["budget"]
     ledger.set_budget("patients", curve_filter(COURSE, 2.0, 1e-5))
+    ledger.check_room(guarantee(1.0), "patients", event=Repeat(STEP, 3))
     ledger.open_run(PLAN, guarantee(1.0), "patients", event=Repeat(STEP, 3))
+
+
+def test_nobody_waits_while_the_room_for_a_run_is_priced(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan with a thousand phases of noise is priced in seconds, and by `open_run` from what is known then."""
+    budget = curve_filter(COURSE, 2.0, 1e-5)
+    ledger.set_budget("patients", budget)
+    monkeypatch.setattr(sqlite_file, "PATIENCE_SECONDS", 0.2)
+    real = type(budget).cost
+
+    def slowly(priced: Any, event: Event) -> Amounts:
+        other = Ledger(ledger.where)
+        other.set_budget("others", budget)  # as another process may
+        other.close()
+        return real(priced, event)
+
+    monkeypatch.setattr(type(budget), "cost", slowly)
+    ledger.check_room(guarantee(1.0), "patients", event=Repeat(STEP, 3))
+    assert sorted(ledger.budgets()) == ["others", "patients"]

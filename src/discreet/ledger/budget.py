@@ -22,8 +22,7 @@ from discreet.accounting.adaptive import filters
 from discreet.accounting.adaptive.costs import Amounts
 from discreet.accounting.adaptive.filters import BasicFilter, Filter
 from discreet.core.adjacency import Unit
-from discreet.core.errors import BudgetExhausted, InputError, NotProved
-from discreet.core.events import Event
+from discreet.core.errors import BudgetExhausted, InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.rounding import delta_up, rounded_up
 
@@ -122,18 +121,6 @@ def admit_run(budget: Filter, earlier: Charged, run: Guarantee, dataset: str) ->
             f"{dataset!r} has spent {rounded_up(before.epsilon, 6)} and {delta_up(before.delta)} of "
             f"{budget.epsilon:.6g} and {budget.delta:.3g} in {_runs(before.runs)}; nothing was charged"
         )
-
-
-def check_priced(budget: Filter, event: Event, dataset: str) -> None:
-    """Raise `NotProved` if the budget charges steps, and nothing is proved in its currency of a part of `event`."""
-    if isinstance(budget, BasicFilter):
-        return
-    try:
-        budget.cost(event)
-    except NotProved as error:
-        raise NotProved(
-            f"the {budget.kind} budget of data set {dataset!r} has no price for this run: {error}; nothing was charged"
-        ) from None
 
 
 def check_fixed(old: Filter | None, new: Filter, runs: int, dataset: str) -> None:

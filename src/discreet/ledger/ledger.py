@@ -23,19 +23,11 @@ from discreet.core.html import fact_table
 from discreet.core.processes import refuse_several_processes
 from discreet.core.release import Receipt
 from discreet.ledger import store
-from discreet.ledger.budget import (
-    Spent,
-    check_alike,
-    check_fixed,
-    check_run_filter,
-    in_words,
-    opening,
-    over_steps,
-)
+from discreet.ledger.budget import Spent, check_alike, check_fixed, check_run_filter, in_words, opening, over_steps
 from discreet.ledger.chain import Entry, Head, check_chain, check_seal, next_entry, salted, told
 from discreet.ledger.entries_table import entries
 from discreet.ledger.limits import budgets_of, check_plan, filter_of, opened, refuse_superseded
-from discreet.ledger.meter import Meter, admit, share
+from discreet.ledger.meter import Meter, admit, check_priced, share
 from discreet.ledger.names import checked_name, without_budget
 from discreet.ledger.totals import Totals, recount
 
@@ -157,7 +149,10 @@ class Ledger:
         """Raise what `open_run` would if such a run was opened now; nothing is written."""
         dataset = checked_name(dataset)
         with self._transaction() as connection:
-            self._totals.admit(connection, dataset, budgets_of(connection, dataset), self._length, guarantee, event)
+            budgets = budgets_of(connection, dataset)
+            self._totals.admit(connection, dataset, budgets, self._length, guarantee)
+        for budget in budgets:  # nobody waits for what this takes; `open_run` finds most of it known
+            check_priced(budget, event, dataset)
 
     def start_attempt(
         self, run: str, plan_fingerprint: str, mechanism: Mapping[str, object] | None = None, how: str = ""

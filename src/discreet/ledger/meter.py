@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 
 from discreet.accounting.adaptive.costs import Amounts
 from discreet.accounting.adaptive.filter_decision import propose, start
-from discreet.accounting.adaptive.filters import Filter
-from discreet.core.errors import BudgetExhausted, LedgerError
+from discreet.accounting.adaptive.filters import BasicFilter, Filter
+from discreet.core.errors import BudgetExhausted, LedgerError, NotProved
 from discreet.core.events import Event
 from discreet.core.events.event_json import from_json
 from discreet.core.rounding import places_up
@@ -55,6 +55,18 @@ def admit(budget: Filter, spent: Amounts, event: Event, steps: int, whose: str) 
             f"the next {steps} steps do not fit the {budget.kind} budget of {whose}, of which "
             f"{places_up(100 * share(budget, spent))} % is spent; nothing was charged"
         )
+
+
+def check_priced(budget: Filter, event: Event | None, dataset: str) -> None:
+    """Raise `NotProved` if the budget charges steps, and nothing is proved in its currency of a part of `event`."""
+    if event is None or isinstance(budget, BasicFilter):
+        return
+    try:
+        budget.cost(event)
+    except NotProved as error:
+        raise NotProved(
+            f"the {budget.kind} budget of data set {dataset!r} has no price for this run: {error}; nothing was charged"
+        ) from None
 
 
 @lru_cache(maxsize=1024)

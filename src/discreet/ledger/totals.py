@@ -23,9 +23,9 @@ from discreet.core.errors import BudgetExhausted, DiscreetError, LedgerError
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee
 from discreet.ledger import store
-from discreet.ledger.budget import Charged, admit_run, check_alike, check_priced, decoded, over_steps
+from discreet.ledger.budget import Charged, admit_run, check_alike, decoded, over_steps
 from discreet.ledger.chain import Entry, check_seal
-from discreet.ledger.meter import cost_of, within
+from discreet.ledger.meter import check_priced, cost_of, within
 from discreet.ledger.names import compared
 
 _RESTORE = "restore the ledger from a copy that `discreet ledger verify` accepts"
@@ -109,8 +109,7 @@ class Totals:
         for budget in budgets:
             check_alike(budget, earlier.kinds, dataset)
             admit_run(budget, earlier, run, dataset)
-            if event is not None:
-                check_priced(budget, event, dataset)
+            check_priced(budget, event, dataset)
 
     def within(self, connection: Connection, dataset: str, budgets: Iterable[Filter], end: int) -> Total:
         """The same; `LedgerError`, or `BudgetExhausted` for a name of several forms, if more was charged than a filter
