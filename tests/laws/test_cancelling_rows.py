@@ -6,14 +6,17 @@ places that cancel, or those of two rows.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from clips import CLIPS
 from rule_modules import MODULES, Draws, Row, summed
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from discreet.clipping import ENGINES, Chunk, Clip
-from discreet.clipping.rules import conv, linear
+from discreet.clipping.rules import conv
 from discreet.clipping.rules.numbers import TOGETHER
 
 CLIP_NORM = 1e-3
@@ -85,30 +88,44 @@ def test_other_rows_do_not_round_beside_a_long_term_of_another_call() -> None:
     assert moved_among(Both(nn.LayerNorm(15)), (x, unit), (x, other), 1024, 0) <= 1.001
 
 
+class Products(TorchDispatchMode):
+    """Counts the terms of the matrix products that make, or are added to, a matrix of 256 x 256."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.terms: list[int] = []
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = operator(*args, **(kwargs or {}))
+        if operator.name() in ("aten::mm", "aten::addmm_") and found.shape == (256, 256):
+            self.terms.append(args[-2].shape[1])
+        return found
+
+
+def terms_of_convolutions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Those of sums of a convolution's gradients, as they are formed."""
+    terms: list[int] = []
+    weight_sum = conv.Convolution._weight_sum
+
+    def counted(rule: conv.Convolution, source: Tensor, values: Tensor) -> Tensor:
+        terms.append(values[:, 0].numel())
+        return weight_sum(rule, source, values)
+
+    monkeypatch.setattr(conv.Convolution, "_weight_sum", counted)
+    return terms
+
+
 @pytest.mark.parametrize("places", [2, 5, 20])
 def test_few_terms_of_other_rows_are_added_up_beside_those_of_a_row(
     places: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Products are added up in blocks, on whose both sides the places of a row may lie. At 384 terms a block, and 1024
     rows of 5 places, a row moved a sum by 1.3 clip norms when all rows were one product."""
-    together: list[tuple[int, int]] = []
-    product, weight_sum = linear._product, conv.Convolution._weight_sum
-
-    def of_linear(a: Tensor, g: Tensor, weights: Tensor) -> Tensor:
-        together.append((len(a), a.shape[1]))
-        return product(a, g, weights)
-
-    def of_convolution(rule: conv.Convolution, source: Tensor, values: Tensor) -> Tensor:
-        together.append((len(values), values[0, 0].numel()))
-        return weight_sum(rule, source, values)
-
-    monkeypatch.setattr(linear, "_product", of_linear)
-    monkeypatch.setattr(conv.Convolution, "_weight_sum", of_convolution)
-    for layer, shape in ((nn.Linear(256, 256), (places, 256)), (nn.Conv1d(256, 256, 1), (256, places))):
-        together.clear()
-        rows = torch.randn(70, *shape)
-        ENGINES["bookkeeping"].clipped_sum(
-            layer, lambda y, _: y.sum(), Chunk(rows, torch.zeros(70)), Clip(1.0, 2.0**-30)
-        )
-        assert sum(count for count, _ in together) == 70
-        assert all(count == 1 or count * terms <= TOGETHER for count, terms in together)
+    of_convolution = terms_of_convolutions(monkeypatch)
+    with Products() as of_linear:
+        for layer, shape in ((nn.Linear(256, 256), (places, 256)), (nn.Conv1d(256, 256, 1), (256, places))):
+            rows = Chunk(torch.randn(70, *shape), torch.zeros(70))
+            ENGINES["bookkeeping"].clipped_sum(layer, lambda y, _: y.sum(), rows, Clip(1.0, 2.0**-30))
+    for terms in (of_linear.terms, of_convolution):
+        assert sum(terms) == 70 * places
+        assert all(count <= max(places, TOGETHER) for count in terms)

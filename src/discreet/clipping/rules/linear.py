@@ -18,7 +18,6 @@ from discreet.clipping.rules.base import Rule, rule
 from discreet.clipping.rules.numbers import (
     HALF,
     LARGEST,
-    added,
     blank,
     examples_together,
     norms_of,
@@ -190,10 +189,7 @@ class LinearRule(Rule):
         if self._formed or g.dtype in HALF:  # a weight times a gradient has more digits than half precision
             return self._sum_of_products(a, g, weights)
         positions = self._limit or a.shape[1]
-        if positions == 1:
-            return _product(a, g, weights)
-        parts = (torch.split(part, examples_together(positions)) for part in (a, g, weights))
-        return added(_product(*part) for part in zip(*parts, strict=True))
+        return _weighted_products(a, g, weights, len(a) if positions == 1 else examples_together(positions))
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         a, g = (part[start:stop] for part in self._positions())
@@ -241,13 +237,18 @@ class LinearRule(Rule):
         return total
 
 
-def _product(a: Tensor, g: Tensor, weights: Tensor) -> Tensor:
-    """The sum over examples and positions of weight x g a^T."""
-    if a.shape[2] * _NARROW <= g.shape[2]:
-        return (scaled(weights, a).flatten(0, 1).T @ g.flatten(0, 1)).T.contiguous()
+def _weighted_products(a: Tensor, g: Tensor, weights: Tensor, together: int) -> Tensor:
+    """The sum over examples and positions of weight x g a^T, of so many examples `together` at a time."""
+    turned = a.shape[2] * _NARROW <= g.shape[2]
     if a.shape[2] < g.shape[2]:  # the weights are multiplied into the smaller factor
-        return g.flatten(0, 1).T @ scaled(weights, a).flatten(0, 1)
-    return scaled(weights, g).flatten(0, 1).T @ a.flatten(0, 1)
+        a = scaled(weights, a)
+    else:
+        g = scaled(weights, g)
+    left, right = (torch.split(part.flatten(0, 1), together * part.shape[1]) for part in ((a, g) if turned else (g, a)))
+    total = left[0].T @ right[0]
+    for one, other in zip(left[1:], right[1:], strict=True):
+        total.addmm_(one.T, other)
+    return total.T.contiguous() if turned else total
 
 
 def _over_positions(g: Tensor) -> Tensor:
