@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -132,6 +134,11 @@ def admit_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
             f"the optimizer is {kind_of(optimizer)} of Opacus, which clips and adds noise by itself; give the one that "
             "it was made of, its .original_optimizer"
         )
+    if _needs_arguments(optimizer):
+        raise UnsupportedModel(
+            f"the optimizer is {kind_of(optimizer)}, whose step cannot be called without arguments; it works on "
+            "gradients that were released, and gets no closure"
+        )
     named = {id(parameter): name for name, parameter in model.named_parameters()}
     held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     wanted = {id(parameter) for parameter in private_parameters(model).values()}
@@ -150,6 +157,14 @@ def admit_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
         raise UnsupportedModel(
             f"the optimizer holds {stray}; give it the model's parameters with requires_grad=True only{part}"
         )
+
+
+def _needs_arguments(optimizer: torch.optim.Optimizer) -> bool:
+    try:
+        signature(type(optimizer).step).bind(optimizer)  # a scheduler puts one of its own onto the object
+    except TypeError:
+        return True
+    return False
 
 
 def _fault(module: nn.Module) -> str | None:

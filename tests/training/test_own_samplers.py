@@ -1,0 +1,67 @@
+"""A sampler whose batches are not what it promises: a unit twice would be in the sum twice, at one sensitivity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from discreet import InputError, Plan, Training, UnsupportedModel
+from discreet.sampling import PoissonSampler
+
+PLAN = Plan.poisson(population=40, batch=10, steps=2, clip_norm=1.0, noise_multiplier=1.0, delta=1e-3)
+
+
+def training(folder: Path, make: Any = torch.optim.SGD) -> Training:
+    model = nn.Linear(3, 2)
+    rows = torch.randn(40, 3), torch.arange(40) % 2
+    return Training(PLAN, model, nn.CrossEntropyLoss(), make(model.parameters(), lr=0.1), rows, run=folder)
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        (np.array([0, 0, 1]),),
+        (np.array([3, 1]),),
+        (np.array([-1, 2]),),
+        (np.array([2, 40]),),
+        (np.array([0.0, 1.0]),),
+        (np.array([[0, 1]]),),
+        ([0, 1],),
+        np.array([0, 1]),
+        (),
+        (np.array([0]), np.array([1])),
+    ],
+    ids=["twice", "unordered", "negative", "beyond", "fractions", "matrix", "list", "bare", "none", "two"],
+)
+def test_a_batch_that_was_not_promised_moves_nothing(
+    drawn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = training(tmp_path / "run")
+    before = one.model.weight.detach().clone()  # type: ignore[union-attr,operator]
+    monkeypatch.setattr(PoissonSampler, "batches", lambda *_: drawn)
+    with pytest.raises(
+        InputError, match=r"the sampler PoissonSampler draws something else than 1 array.s. of whole numbers"
+    ):
+        one.run(progress=False)
+    assert torch.equal(one.model.weight, before)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("drawn", [np.array([], np.int64), np.array([0, 39]), np.arange(40, dtype=np.int32)])
+def test_a_batch_that_was_promised_is_taken(drawn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PoissonSampler, "batches", lambda *_: (drawn,))
+    assert training(tmp_path / "run").run(progress=False).charged_steps == 2
+
+
+def test_an_optimizer_that_wants_a_closure_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
+    class Closed(torch.optim.SGD):
+        def step(self, closure: Any) -> Any:  # type: ignore[override]
+            return closure()
+
+    with pytest.raises(UnsupportedModel, match="a Closed, whose step cannot be called without arguments"):
+        training(tmp_path / "run", Closed)
+    assert not (tmp_path / "run").exists()
