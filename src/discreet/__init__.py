@@ -4,6 +4,7 @@ Names are loaded on first use (PEP 562), so that accounting never waits for torc
 """
 
 from importlib import import_module
+from sys import modules
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
@@ -130,7 +131,8 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return _loaded(name, f"discreet.{name}")
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=modules[__name__])  # Python says what may be meant
     value = getattr(_loaded(name, f"discreet.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

@@ -5,7 +5,7 @@ Names are loaded on first use, since files of this room import one another.
 
 from typing import TYPE_CHECKING
 
-from discreet.core.imports.first_use import on_first_use
+from discreet.core.imports.first_use import listed, on_first_use
 
 if TYPE_CHECKING:
     from discreet.accounting.account import Method as Method
@@ -46,3 +46,4 @@ _HOMES = {
 __all__ = [*_HOMES]
 
 __getattr__ = on_first_use(__name__, _HOMES)
+__dir__ = listed(__name__, __all__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from discreet.core.imports.first_use import on_first_use
+from discreet.core.imports.first_use import listed, on_first_use
 
 if TYPE_CHECKING:
     from discreet.data.private.augmented import AUGMENTATIONS, Augmented, flip, shift
@@ -49,3 +49,4 @@ __all__ = [
 ]
 
 __getattr__ = on_first_use(__name__, _HOMES)
+__dir__ = listed(__name__, __all__)

@@ -5,7 +5,7 @@ Plans are loaded on first use, because they read the registered samplers and cli
 
 from typing import TYPE_CHECKING
 
-from discreet.core.imports.first_use import on_first_use
+from discreet.core.imports.first_use import listed, on_first_use
 from discreet.plan.clip_rules import (
     AdaptiveClipping,
     AutomaticClipping,
@@ -91,3 +91,4 @@ __all__ = [
 ]
 
 __getattr__ = on_first_use(__name__, _HOMES)
+__dir__ = listed(__name__, __all__)

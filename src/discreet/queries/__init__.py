@@ -5,7 +5,7 @@ All queries on one draw of the data are asked in one call and are one event, cha
 
 from typing import TYPE_CHECKING
 
-from discreet.core.imports.first_use import on_first_use
+from discreet.core.imports.first_use import listed, on_first_use
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials
 from discreet.queries.answering import Answers, joint_event, release
 from discreet.queries.best_trial import Selected, select
@@ -43,3 +43,4 @@ __all__ = [
 ]
 
 __getattr__ = on_first_use(__name__, _HOMES)
+__dir__ = listed(__name__, __all__)

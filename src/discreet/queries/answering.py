@@ -53,6 +53,10 @@ class Answers:
     guarantee: Guarantee
     assumptions: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        values = ", ".join(" ".join(str(value).split()) for value in self.values)
+        return f"<Answers: {values}; {self.guarantee}>"
+
     def __getitem__(self, index: int) -> Any:
         return self.values[index]
 

@@ -75,6 +75,11 @@ class Account:
         if not isinstance(self.ledger, Ledger):
             object.__setattr__(self, "ledger", Ledger(self.ledger))
 
+    def __repr__(self) -> str:
+        assert isinstance(self.ledger, Ledger)
+        of = f" of data set {self.dataset!r}" if self.dataset else ""
+        return f"<Account{of}: ledger {self.ledger.shown}, delta {self.delta:g} a call, {self.adjacency.value}>"
+
     @property
     def sampler(self) -> RoundedSampler:
         """The sampler of Gaussian noise."""

@@ -3,7 +3,7 @@ use."""
 
 from typing import TYPE_CHECKING
 
-from discreet.core.imports.first_use import on_first_use
+from discreet.core.imports.first_use import listed, on_first_use
 
 if TYPE_CHECKING:
     from discreet.recipes.recipe import Recipe
@@ -15,3 +15,4 @@ _HOMES = {"Recipe": ".recipe", "load_recipe": ".recipe_files", "recipe_names": "
 __all__ = ["Recipe", "load_recipe", "recipe_names"]
 
 __getattr__ = on_first_use(__name__, _HOMES)
+__dir__ = listed(__name__, __all__)

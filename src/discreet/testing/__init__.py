@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discreet.core.imports.first_use import on_first_use
+from discreet.core.imports.first_use import listed, on_first_use
 
 if TYPE_CHECKING:
     from discreet.testing.assertions import assert_private as assert_private
@@ -28,3 +28,4 @@ _HOMES = {
 __all__ = [*_HOMES]
 
 __getattr__ = on_first_use(__name__, _HOMES)
+__dir__ = listed(__name__, __all__)

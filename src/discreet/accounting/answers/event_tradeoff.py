@@ -26,6 +26,10 @@ from discreet.core.events import Event, tally
 def trade_off(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE, focus: float = FOCUS) -> TradeOff:
     """The trade-off function of a plan that is fixed before the data is seen, from its privacy-loss distribution.
 
+    Of what it returns, `power` gives the most true positives that any attack has at false positive rates, to plot
+    against them; `lower` and `upper` bound the least share of false negatives, `advantage` true positives less false
+    ones, `delta` and `epsilon` one by the other, and `group` gives the curve of several units together.
+
     Gaussians without sampling are exact. Truncated batches have the least delta of two theorems at every epsilon: that
     of batches of any size and the chance of an overflow (`loosened`), and that of a unit which replaces another where
     a batch is full (`truncated_pair`); `guarantee` takes the same two. Both bound delta from above at every knot, and

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
+
+_MEANS = {"TYPE_CHECKING", "listed", "on_first_use"}
+"""Names that a package has for this alone."""
 
 
 def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
@@ -13,7 +17,18 @@ def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
 
     def load(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            message = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(message, name=name, obj=sys.modules[package])  # Python says what may be meant
         return getattr(import_module(homes[name], package), name)
 
     return load
+
+
+def listed(package: str, public: Iterable[str]) -> Callable[[], list[str]]:
+    """The `__dir__` of a package: what it has, and its `public` names, which a shell completes before they are
+    loaded."""
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *public} - _MEANS)
+
+    return names

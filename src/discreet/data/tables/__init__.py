@@ -5,7 +5,7 @@ Names are loaded on first use: what reads a schema or a header waits for no torc
 
 from typing import TYPE_CHECKING
 
-from discreet.core.imports.first_use import on_first_use
+from discreet.core.imports.first_use import listed, on_first_use
 
 if TYPE_CHECKING:
     from discreet.data.tables.bought import (
@@ -96,3 +96,4 @@ __all__ = [
 ]
 
 __getattr__ = on_first_use(__name__, _HOMES)
+__dir__ = listed(__name__, __all__)
