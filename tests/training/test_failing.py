@@ -155,3 +155,21 @@ def test_in_counts_and_line_searches_it_counts_as_the_worst() -> None:
     assert correct(data, [0, 1, 3, 4]) <= correct(data, [*range(6)]) <= count + 1
     (found,) = objectives(candidates, nn.CrossEntropyLoss(), data, 50.0, 6)
     assert found == loss + FULL_SCORE
+
+
+def elsewhere(output: Tensor, target: Tensor) -> Tensor:
+    """A loss that is on another device for large inputs, as a constant is that somebody made without naming one."""
+    found = nn.functional.cross_entropy(output, target)
+    return found.to("meta") if float(output.abs().max()) > 100 else found
+
+
+def test_in_line_searches_the_loss_of_a_row_may_be_on_another_device() -> None:
+    rows, targets = blobs(6)
+    model = linear()
+    candidates = Candidates(
+        model, {name: torch.zeros_like(one) for name, one in private_parameters(model).items()}, [0.0]
+    )
+    (others,) = objectives(candidates, elsewhere, as_private((rows[:5], targets[:5])), 50.0, 6)
+    rows[5] = 1e6
+    (found,) = objectives(candidates, elsewhere, as_private((rows, targets)), 50.0, 6)
+    assert found == others + FULL_SCORE

@@ -91,13 +91,17 @@ def losses_at(model: nn.Module, criterion: Criterion, place: Place, inputs: Tens
 
 
 def _losses_or_none(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> Tensor:
-    """The loss of a row; infinite if model or loss fails on it, because an error would reveal something of that row."""
+    """The loss of a row; infinite if model or loss fails on it, because an error would reveal something of that row.
+
+    It has the type and the device of all others, whatever those of this row are.
+    """
     try:
-        return losses_at(model, criterion, {}, inputs.clone(), targets.clone())
+        found = losses_at(model, criterion, {}, inputs.clone(), targets.clone())
+        return torch.empty(1, dtype=torch.float64, device=inputs.device).copy_(found)
     except NOT_OF_A_ROW:
         raise
     except BaseException:  # a module may raise whatever it likes
-        return torch.full((1,), math.inf, device=inputs.device)
+        return torch.full((1,), math.inf, dtype=torch.float64, device=inputs.device)
 
 
 def _warm(model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
