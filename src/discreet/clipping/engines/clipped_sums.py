@@ -29,4 +29,5 @@ def sums_of_none(model: nn.Module, clip: Clip) -> dict[str, Tensor]:
     """The clipped sums of no units: float64 zeros for each parameter, and for the bit if the clip has one."""
     parameters = private_parameters(model).items()
     zeros = {name: torch.zeros(one.shape, dtype=torch.float64, device=one.device) for name, one in parameters}
-    return zeros | ({BIT: torch.zeros(1, dtype=torch.float64)} if clip.bit else {})
+    bit = {BIT: next(iter(zeros.values())).new_zeros(1)} if clip.bit else {}  # on the device of what it is added to
+    return zeros | bit

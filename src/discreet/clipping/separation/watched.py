@@ -71,9 +71,9 @@ class Proofs:
 class Apart:
     """`ClippedSums` of an engine that runs rows apart, one unit at a time.
 
-    A unit adds nothing if model or loss fails on it, or if a gradient is missing, since a row may freeze a parameter of
-    its twin. Nothing runs that `torch.compile` made: which code that is, and so the last digits, would depend on the
-    rows that came before.
+    A unit adds nothing if model or loss fails on it, or if a gradient is missing or of another shape, since a row may
+    freeze a parameter of its twin, or exchange its numbers. Nothing runs that `torch.compile` made: which code that is,
+    and so the last digits, would depend on the rows that came before.
     """
 
     def __init__(self, sums: ClippedSums, twins: Twins) -> None:
@@ -87,12 +87,20 @@ class Apart:
                 seed()
                 host.rewind()  # before each: a row may put back what an earlier one drew
                 found = attempted(self._sums, twin, unit, clip)
-                if found is not None and found.keys() == total.keys():
+                if found is not None and _alike(found, total):
                     for name, part in found.items():
                         total[name] += part
                 kept = self._twins.look(model)
         host.rewind()
         return total
+
+
+def _alike(sums: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> bool:
+    """Whether sums have the names, shapes and devices that are wanted. Others would fail where they are added up, which
+    tells of a row; or they would be repeated to fit, and be longer than the clip norm."""
+    return sums.keys() == wanted.keys() and all(
+        part.shape == wanted[name].shape and part.device == wanted[name].device for name, part in sums.items()
+    )
 
 
 class Together:
