@@ -159,6 +159,17 @@ def test_what_becomes_of_rows_is_settled_before_the_run_where_random_rows_are_no
     assert bool(function(odd).isnan().all())  # alone in its chunk
 
 
+def test_a_row_that_a_transform_makes_sparse_is_lost_and_ends_nothing() -> None:
+    def doubled(rows: Tensor) -> Tensor:
+        return (2 * rows).to_sparse() if bool((rows == 9).any()) else 2 * rows
+
+    rows = torch.rand(3, FEATURES)
+    rows[1] = 9.0
+    found = Function(doubled, torch.rand(12, FEATURES))(rows)
+    assert bool(found[1].isnan().all())
+    assert torch.equal(found[[0, 2]], 2 * rows[[0, 2]])
+
+
 @pytest.mark.parametrize("least", [0.0, 1.0])
 def test_rows_may_be_on_another_device_than_when_they_were_checked(least: float) -> None:
     """Lightning moves a model when a run begins. `least` 1: random rows are not taken."""

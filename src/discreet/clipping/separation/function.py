@@ -114,8 +114,8 @@ class Function:
 
 
 def _alike(one: object, other: Tensor) -> bool:
-    """Whether something is a tensor of the same shape, type and device."""
-    kinds = [(x.shape, x.dtype, x.device) for x in (one, other) if isinstance(x, Tensor)]
+    """Whether something is a tensor of the same shape, type, layout and device."""
+    kinds = [(x.shape, x.dtype, x.layout, x.device) for x in (one, other) if isinstance(x, Tensor)]
     return len(kinds) == 2 and kinds[0] == kinds[1]
 
 
