@@ -7,6 +7,7 @@ from torch import nn
 
 from discreet.clipping import Chunk, Clip, private_parameters
 from discreet.clipping.engines.bookkeeping import clipped_sums, sums_to_form
+from discreet.clipping.engines.clipped_sums import sums_of_none
 from discreet.clipping.rules import base
 
 CLIP = Clip(0.5, 2.0**-20)
@@ -52,3 +53,9 @@ def test_a_layer_that_reads_a_part_of_a_weight_is_formed_before_it_may_go(
         for parameter in model.parameters():
             parameter.fill_(torch.nan)
     assert all(torch.equal(later[name], whole[name]) for name in whole)
+
+
+def test_the_sums_of_no_units_are_on_the_device_of_the_weights_with_their_bit() -> None:
+    """What rows that are done one at a time add is added to them."""
+    sums = sums_of_none(nn.Linear(2, 3, device="meta"), Clip(0.5, 2.0**-20, bit=0.1))
+    assert {one.device.type for one in sums.values()} == {"meta"}
