@@ -273,3 +273,18 @@ def test_hardly_any_noise_is_a_bound_that_says_little(noise: float) -> None:
     shares = np.array([0.01, 0.5])
     assert np.all(curve.lower(shares) <= np.maximum(0.5**3 - shares, 0.0))
     assert np.all(curve.upper(shares) >= np.maximum(0.5**3 - shares, 0.0))
+
+
+@pytest.mark.parametrize("event", [Gaussian(1.0), Repeat(Poisson(0.01, Gaussian(1.0)), 100)], ids=["exact", "sampled"])
+def test_rates_and_epsilons_that_no_bound_holds_for_are_refused(event: Event) -> None:
+    """Below epsilon 0 delta is at least 1 - e^epsilon, for any curve; rates in per cent are no rates."""
+    curve = trade_off(event)
+    for wrong in (-0.01, 5.0, math.nan):
+        for asked in (curve.power, curve.lower, curve.upper):
+            with pytest.raises(InputError, match=r"from 0 to 1: one of 5 % is 0\.05"):
+                asked(np.array([0.1, wrong]))
+    for wrong in (-1.0, math.nan):
+        for bound in (curve.delta, curve.delta_lower):
+            with pytest.raises(InputError, match="epsilons must be at least 0"):
+                bound(np.array([1.0, wrong]))
+    assert curve.power(np.array([0.0, 1.0])).tolist()[1] == 1.0

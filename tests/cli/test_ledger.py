@@ -207,6 +207,16 @@ def test_a_ledger_that_is_not_there_is_not_made(path: Path, ask: Command) -> Non
     assert not path.exists()
 
 
+def test_without_a_ledger_of_the_user_it_is_said_where_that_of_a_run_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("DISCREET_LEDGER", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert discreet(["ledger", "verify", "patients-private"]) == 2
+    assert "has one of its own, ledger.sqlite in its folder (MODEL.run)\n" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "options", [("--filter", "zcdp"), ("--unit", "user"), ("--adjacency", "zero_out"), ("--noise", "1")], ids=" ".join
 )

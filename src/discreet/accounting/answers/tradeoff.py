@@ -37,7 +37,8 @@ _LINKS = 256
 
 
 class TradeOff(Protocol):
-    """Bounds on a trade-off function. Arrays in, arrays of the same shape out."""
+    """Bounds on a trade-off function. Arrays in, arrays of the same shape out. `InputError` for rates outside of [0, 1]
+    and for epsilons below 0, at which delta is more than these bounds say."""
 
     def lower(self, false_positives: Array) -> Array:
         """Lower bounds on f at rates in [0, 1], proved for every attack."""
@@ -72,6 +73,20 @@ class TradeOff(Protocol):
         """The bounds if these fail with probability at most `failure` on either side, and `escapes` adds to delta."""
 
 
+def _rates(given: Array) -> Array:
+    rates = np.asarray(given, dtype=np.float64)
+    if not ((rates >= 0) & (rates <= 1)).all():
+        raise InputError("false positive rates must be from 0 to 1: one of 5 % is 0.05")
+    return rates
+
+
+def _epsilons(given: Array) -> Array:
+    epsilons = np.asarray(given, dtype=np.float64)
+    if not (epsilons >= 0).all():
+        raise InputError("epsilons must be at least 0")
+    return epsilons
+
+
 @dataclass(frozen=True, slots=True)
 class GaussianTradeOff:
     """G_mu, exactly: Phi(Phi^-1(1 - a) - mu) (Dong, Roth, Su 2022, Definition 2.6)."""
@@ -79,15 +94,15 @@ class GaussianTradeOff:
     mu: float
 
     def lower(self, false_positives: Array) -> Array:
-        result: Array = ndtr(-ndtri(false_positives) - self.mu) * _DOWN**8
+        result: Array = ndtr(-ndtri(_rates(false_positives)) - self.mu) * _DOWN**8
         return np.where(np.asarray(false_positives) >= 1, 0.0, result)
 
     def power(self, false_positives: Array) -> Array:
-        result: Array = ndtr(ndtri(false_positives) + self.mu) * _UP**8 + 1e-300
+        result: Array = ndtr(ndtri(_rates(false_positives)) + self.mu) * _UP**8 + 1e-300
         return np.where(np.asarray(false_positives) <= 0, 0.0, np.minimum(result, 1.0))
 
     def upper(self, false_positives: Array) -> Array:
-        result: Array = ndtr(-ndtri(false_positives) - self.mu * _DOWN) * _UP**8 + 1e-300
+        result: Array = ndtr(-ndtri(_rates(false_positives)) - self.mu * _DOWN) * _UP**8 + 1e-300
         return np.minimum(np.where(np.asarray(false_positives) <= 0, 1.0, result), 1 - np.asarray(false_positives))
 
     def delta(self, epsilons: Array) -> Array:
@@ -122,6 +137,7 @@ class GaussianTradeOff:
 
     @staticmethod
     def _bounds(mu: float, epsilons: Array, side: int) -> Array:
+        epsilons = _epsilons(epsilons)
         if not mu > 0:
             return np.zeros(np.shape(epsilons))
         found = [gdp.delta_bounds(mu, float(epsilon))[side] for epsilon in np.ravel(epsilons)]
@@ -146,7 +162,7 @@ class PolygonalTradeOff:
         return result
 
     def power(self, false_positives: Array) -> Array:
-        shares = np.ravel(np.asarray(false_positives, dtype=np.float64))
+        shares = np.ravel(_rates(false_positives))
         slopes, constants = self.lines
         best = np.empty(len(shares))
         for start in range(0, len(shares), _BLOCK):
@@ -155,14 +171,14 @@ class PolygonalTradeOff:
         return np.reshape(np.minimum(best * _UP, 1.0), np.shape(false_positives))
 
     def upper(self, false_positives: Array) -> Array:
-        result: Array = np.interp(false_positives, self.false_positives, self.false_negatives) * _UP + 2.0**-50
+        result: Array = np.interp(_rates(false_positives), self.false_positives, self.false_negatives) * _UP + 2.0**-50
         return np.minimum(result, 1 - np.asarray(false_positives))
 
     def delta(self, epsilons: Array) -> Array:
-        return chord(self.epsilons, self.deltas, np.asarray(epsilons, dtype=np.float64))
+        return chord(self.epsilons, self.deltas, _epsilons(epsilons))
 
     def delta_lower(self, epsilons: Array) -> Array:
-        flat = np.ravel(np.asarray(epsilons, dtype=np.float64))
+        flat = np.ravel(_epsilons(epsilons))
         with np.errstate(over="ignore", invalid="ignore"):
             lost = np.exp(flat)[:, np.newaxis] * self.false_positives
             gains = 1 - self.false_negatives - np.where(self.false_positives > 0, lost, 0.0)

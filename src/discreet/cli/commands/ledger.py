@@ -204,7 +204,10 @@ def _open(where: str | None, *, create: bool = False) -> Ledger:
     if where is None:
         where = str(user_ledger(make=create))
         if not create and not Path(where).is_file():
-            raise InputError(f"name the ledger with --ledger, or in DISCREET_LEDGER; there is none at {where}")
+            raise InputError(
+                f"name the ledger with --ledger, or in DISCREET_LEDGER; there is none at {where}. A run without "
+                "--dataset-id has one of its own, ledger.sqlite in its folder (MODEL.run)"
+            )
     if not create and "://" not in where and not Path(where).is_file():
         raise InputError(f"there is no ledger at {where}; check --ledger")
     return Ledger(where)
