@@ -105,6 +105,13 @@ def test_a_curve_is_nowhere_below_its_knots() -> None:
     assert chord(epsilons, deltas, just_before)[0] >= 1e-17
 
 
+@pytest.mark.parametrize("gap", [709.7, 709.8, 710.1, 710.4, 710.5, 2000.0, np.inf])
+def test_a_curve_between_knots_far_apart_is_nowhere_zero(gap: float) -> None:
+    """Where e^gap just overflows, both shares of a chord were finite numbers divided by infinity."""
+    at = min(gap, 710.3) - np.linspace(0.01, 0.8, 80)
+    assert np.all(chord(np.array([0.0, gap]), np.array([1e-3, 1e-6]), at) >= 1e-6)
+
+
 @pytest.mark.parametrize("size", [100, 10**9, 10**400])
 def test_large_groups_have_no_protection(size: int) -> None:
     """A hundred units were refused as if an epsilon were missing, 10^4 took minutes, 10^400 overflowed."""

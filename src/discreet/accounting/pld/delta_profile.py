@@ -116,7 +116,7 @@ def chord(epsilons: Array, deltas: Array, at: Array) -> Array:
         rest = np.exp(at - epsilons[left]) * np.expm1(epsilons[right] - at) / whole
     # Both shares on their own: 1 - share is rounded to 1e-16, and of a delta that falls by more nothing would be left.
     between = np.clip(rest, 0.0, 1.0) * deltas[left] + np.clip(share, 0.0, 1.0) * deltas[right]
-    between = np.where(np.isfinite(between), between, deltas[left])
+    between = np.where(np.isfinite(whole) & np.isfinite(between), between, deltas[left])  # shares of infinity are zero
     result: Array = np.minimum(between * (1 + 2.0**-40), deltas[left])
     return np.where(at >= epsilons[-1], deltas[-1], result)
 
