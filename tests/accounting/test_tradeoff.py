@@ -221,6 +221,13 @@ def test_pairs_in_any_order() -> None:
             from_pairs(np.array(bad), np.full(len(bad), 0.1))
 
 
+@pytest.mark.parametrize("epsilon", [5e-17, 1e-16, 1e-14, 3e-13, 1e-10, 1e-6, 0.3])
+def test_a_small_epsilon_still_bounds_the_advantage(epsilon: float) -> None:
+    """tanh(epsilon / 2) bounds it; 1 - exp(-epsilon) had lost up to all of its digits."""
+    found = from_pairs(np.array([epsilon]), np.array([1e-300])).advantage
+    assert math.tanh(epsilon / 2) <= found <= math.tanh(epsilon / 2) * (1 + 1e-12)
+
+
 def test_nothing_released_and_failure() -> None:
     assert trade_off(Compose(())).lower(SHARES) == pytest.approx(1 - SHARES)
     inner = SHARES[SHARES > 0]

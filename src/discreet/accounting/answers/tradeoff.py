@@ -266,7 +266,7 @@ def from_pairs(epsilons: Array, deltas: Array) -> PolygonalTradeOff:
         raise InputError("at least one epsilon of at least 0 is needed")
     deltas = np.where(deltas >= 0, np.minimum(deltas, 1.0), 1.0)  # NaN becomes 1
     small = np.exp(-epsilons)
-    at_zero = np.min((1 - small + 2 * deltas * small) / (1 + small)) * _UP
+    at_zero = np.min((2 * deltas * small - np.expm1(-epsilons)) / (1 + small)) * _UP
     order = np.lexsort((deltas, epsilons))
     epsilons = np.concatenate(([0.0], epsilons[order], [np.max(epsilons) + 1]))
     deltas = np.concatenate(([min(1.0, at_zero)], deltas[order], [1.0]))
