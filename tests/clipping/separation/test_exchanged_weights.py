@@ -68,3 +68,36 @@ def test_a_row_that_exchanges_the_numbers_of_a_weight_adds_nothing(
     others = summed(model, rows[[0, 1, 3, 4]], engine)
     assert torch.equal(summed(model, rows, engine), others)
     assert not torch.equal(without, others)
+
+
+APART = {
+    "no modules": lambda model: model.__dict__.pop("_modules"),
+    "nothing at all": lambda model: model.__dict__.clear(),
+    "a module without a name": lambda model: model._modules.update({3: nn.Linear(1, 1)}),
+    "a module that is none": lambda model: model._modules.update({"other": "text"}),
+    "a weight that is none": lambda model: model.layer._parameters.update({"weight": "text"}),
+}
+
+
+class TakenApart(nn.Module):
+    """A layer; a marked row takes its model apart once it has an output."""
+
+    def __init__(self, how: Callable[[nn.Module], object]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.how = nn.Linear(4, 6), how
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.layer(x)
+        if bool((x == MARK).any()):
+            self.how(self)
+        return output
+
+
+@pytest.mark.parametrize("engine", ["reference", "exact"])
+@pytest.mark.parametrize("how", APART)
+def test_a_row_that_takes_its_copy_of_the_model_apart_ends_nothing(how: str, engine: str) -> None:
+    model, rows = TakenApart(APART[how]), torch.randn(5, 4)
+    rows[2] = MARK
+    others, whole = (summed(model, rows[kept], engine) for kept in ([0, 1, 3, 4], [0, 1, 2, 3, 4]))
+    assert 0 < float((whole - others).norm()) <= CLIP.norm

@@ -166,7 +166,10 @@ class Twins:
     def look(self, model: nn.Module) -> bool:
         """Whether the last twin is unchanged; if not, it is dropped."""
         self._in_use = False
-        kept = self._twin is not None and self._twin.is_as_it_was(model)
+        try:
+            kept = self._twin is not None and self._twin.is_as_it_was(model)
+        except Exception:  # a row may have taken apart what is looked at
+            kept = False
         if not kept:
             self.drop()
         return kept
