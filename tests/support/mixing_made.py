@@ -24,6 +24,8 @@ MADE: dict[str, Callable[[Tensor], Tensor]] = {
         h * torch.cos(math.pi * torch.empty(len(h), WIDTH).copy_(torch.ones(WIDTH)).sum(0))
     ),
     "distances of all pairs": lambda h: h * torch.cos(_distances(h.detach().view(len(h), 4, 4))),
+    "products of all pairs": lambda h: h * torch.cos(_products(h.detach(), [1], [0], [1, 2]).view(-1, 1)),
+    "products of each row, added up": lambda h: h * torch.cos(_products(h.detach(), [], [], [0])),
     "a view of another layout": lambda h: _other_layout(h, lambda z: z.t_()),
     "axes changed in place": lambda h: _other_layout(h, lambda z: z.transpose_(0, 1)),
     "an axis more in place": lambda h: _other_layout(h, lambda z: z.unsqueeze_(0)),
@@ -87,6 +89,12 @@ def _written_later(h: Tensor) -> Tensor:
 
 def _distances(d: Tensor) -> Tensor:
     return torch.cdist(d.unsqueeze(1), d).sum((1, 2, 3)).view(-1, 1)
+
+
+def _products(h: Tensor, one: list[int], other: list[int], summed: list[int]) -> Tensor:
+    """Products of features of two rows, which get axes, summed over axes: a bilinear layer whose rows meet."""
+    axes = h.dim() + len(one)
+    return torch._trilinear(h, h, torch.ones(h.shape[1]), one, other, list(range(axes - 1)), summed)
 
 
 def _other_layout(h: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:

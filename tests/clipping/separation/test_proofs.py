@@ -119,6 +119,10 @@ APART: dict[str, Callable[[Tensor], Tensor]] = {
     "statistics that nobody uses": lambda h: (h.mean(0), h)[1],
     "checkpoint": lambda h: checkpoint(lambda z: torch.tanh(z) * z, h, use_reentrant=False),  # type: ignore[no-any-return]
     "frequencies": lambda h: torch.fft.irfft(torch.fft.rfft(h, dim=1) * 0.5, n=16, dim=1),
+    "bilinear": lambda h: F.bilinear(h[:, :4], h[:, 4:8], torch.linspace(-1, 1, 256).view(16, 4, 4)),
+    "bilinear on places": lambda h: F.bilinear(
+        h.view(-1, 4, 4), h.view(-1, 4, 4), torch.linspace(-1, 1, 64).view(4, 4, 4)
+    ).flatten(1),
     "distances": lambda h: torch.cdist(h.view(-1, 4, 4), h.view(-1, 4, 4)).flatten(1),
 }
 """Functions of each row, as models have them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discreet.clipping.separation.labels import MIXED, SHARED, UNIFORM, Label, Rows, joined
+from discreet.clipping.separation.labels import MIXED, SHARED, UNIFORM, Label, Rows, Shape, joined
 from discreet.clipping.separation.registry import Given, Value, rule
 
 
@@ -54,6 +54,25 @@ def linear(given: Given) -> Label:
     if not given.all_shared(given["weight"], given["bias"]):
         return MIXED
     return MIXED if isinstance(label, Rows) and label.axis == first.dims - 1 else label
+
+
+@rule("_trilinear")
+def trilinear(given: Given) -> Label:
+    """The product of three tensors that get new axes first, summed over some axes: what bilinear layers compute."""
+    axes = range(given["i1"].dims + len(given["expand1"]))
+    summed = {axis % len(axes) for axis in given["sumdim"]}
+    parts: list[tuple[Label, Shape]] = []
+    for number in "123":
+        one, new = given[f"i{number}"], {axis % len(axes) for axis in given[f"expand{number}"]}
+        label, own = given.rows(one), [axis for axis in axes if axis not in new]
+        shape = [1 if axis in new else one.shape[own.index(axis)] for axis in axes]
+        parts.append((label._replace(axis=own[label.axis]) if isinstance(label, Rows) else label, shape))
+    found = joined(parts, [max(lengths) for lengths in zip(*(shape for _, shape in parts), strict=True)], given.batch)
+    if not isinstance(found, Rows):
+        return found if found == SHARED else MIXED
+    return (
+        MIXED if found.axis in summed else found._replace(axis=found.axis - sum(axis < found.axis for axis in summed))
+    )
 
 
 @rule(
