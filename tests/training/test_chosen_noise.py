@@ -24,6 +24,11 @@ def test_a_plan_whose_noise_was_left_out_has_a_price_and_begins_no_run(tmp_path:
     assert not (tmp_path / "run").exists()
 
 
+def test_a_plan_says_that_nobody_has_chosen_its_noise() -> None:
+    assert "noise multiplier: 1, until you choose it: noise_multiplier=..., or calibrate(epsilon=...)\n" in str(plan())
+    assert "until you choose it" not in str(plan(noise_multiplier=1.0)) + str(plan().calibrate(3))
+
+
 def test_nor_are_its_queries_answered(tmp_path: Path) -> None:
     with (
         pytest.raises(InputError, match="nobody has chosen the noise of this plan"),

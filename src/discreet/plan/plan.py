@@ -302,7 +302,10 @@ class Plan(RunPlan):
 
     def facts(self) -> dict[str, str | None]:
         """The figures of the plan, and what all of it costs."""
-        return facts_of(self)
+        facts, name = facts_of(self), "noise multiplier"
+        if self._noise_was_chosen:
+            return facts
+        return facts | {name: f"{facts[name]}, until you choose it: noise_multiplier=..., or calibrate(epsilon=...)"}
 
     def scaled(self, factor: float) -> Plan:
         """A new plan whose steps have `factor` times the noise."""
