@@ -96,18 +96,18 @@ def _overflowing(x: Any) -> bool:
 
 @broken("gradients that are not finite are kept", "replay/overflowing", families=("numbers", "images"))
 def overflow_kept() -> Any:
-    def change(sums: Any, model: Any, criterion: Any, x: Any, *rest: Any) -> Any:
-        found = sums(model, criterion, x, *rest)
-        return {name: one * torch.nan for name, one in found.items()} if _overflowing(x) else found
+    def change(sums: Any, model: Any, criterion: Any, chunk: Any, clip: Any) -> Any:
+        found = sums(model, criterion, chunk, clip)
+        return {name: one * torch.nan for name, one in found.items()} if _overflowing(chunk.inputs) else found
 
     return summing(change)
 
 
 @broken("a chunk in which a gradient overflows counts as nothing", "replay/", families=("numbers", "images"))
 def overflow_drops_the_chunk() -> Any:
-    def change(sums: Any, model: Any, criterion: Any, x: Any, *rest: Any) -> Any:
-        found = sums(model, criterion, x, *rest)
-        return {name: one * 0 for name, one in found.items()} if _overflowing(x) else found
+    def change(sums: Any, model: Any, criterion: Any, chunk: Any, clip: Any) -> Any:
+        found = sums(model, criterion, chunk, clip)
+        return {name: one * 0 for name, one in found.items()} if _overflowing(chunk.inputs) else found
 
     return summing(change)
 
