@@ -118,7 +118,7 @@ class Chunk:
         return len(self.inputs) if self.units is None else len(self.units)
 
     def grouped(self) -> Units:
-        """Its units, also if every row is one."""
+        """Its units: those given, or one for each row."""
         return Units((1,) * len(self.inputs)) if self.units is None else self.units
 
     def copied(self) -> Self:

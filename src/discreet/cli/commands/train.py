@@ -181,7 +181,7 @@ def _job(
 
 
 def _resumes_texts(folder: Path) -> bool:
-    """Whether a folder holds the run of a language model. The first of several processes looks."""
+    """Whether the run to go on with trains a language model; the first of several processes reads its folder."""
 
     def look() -> bool:
         found = is_begun(folder)

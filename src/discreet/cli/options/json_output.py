@@ -12,7 +12,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity|NaN')
 _STANDARD = {"Infinity": "1e999", "NaN": "null"}
-"""What Python writes where JSON has no word, and what every parser reads: a number beyond all others, and no number."""
+"""Standard JSON in the place of what Python writes: a number too large to be finite, and no value."""
 
 
 def encoded(value: object, *, ascii_only: bool = True) -> str:

@@ -32,7 +32,7 @@ def foreign_tensors(model: nn.Module) -> dict[str, str]:
 
 
 def is_of(one: object, package: str) -> bool:
-    """Whether the class of `one`, or one that it is made of, comes from a package, which need not be installed."""
+    """Whether the class of an object, or a base class of it, comes from a package. It need not be installed."""
     return any(kind.__module__.startswith(f"{package}.") for kind in type(one).__mro__)
 
 

@@ -91,8 +91,9 @@ class Rule(ABC):
         raise NotImplementedError
 
     def forms_again(self, name: str) -> bool:
-        """Whether `total` forms gradients that were formed to be measured. A module that runs again on another number
-        of examples may round otherwise, and take another branch, so the sum is then formed in the same blocks."""
+        """Whether `total` computes the gradients of examples a second time, after their norms were measured. A module
+        that runs again on another number of examples may round otherwise, and take another branch, so the sum is then
+        formed in the blocks that were measured."""
         return False
 
     def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:

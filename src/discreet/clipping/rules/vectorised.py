@@ -30,7 +30,7 @@ class Vectorised(Formed):
     """Whether a parameter that modules inside hold as well is replaced there too."""
 
     _one_by_one: bool | None = None
-    """Whether examples run one by one; not known before the first of them ran."""
+    """Whether the module runs on one example at a time instead of all at once; None until it has run."""
 
     def __init__(
         self,

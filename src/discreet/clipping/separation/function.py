@@ -114,7 +114,7 @@ class Function:
 
 
 def _alike(one: object, other: Tensor) -> bool:
-    """Whether something is a tensor of the same shape, type, layout and device."""
+    """Whether a result is a tensor with the shape, type, layout and device of another."""
     kinds = [(x.shape, x.dtype, x.layout, x.device) for x in (one, other) if isinstance(x, Tensor)]
     return len(kinds) == 2 and kinds[0] == kinds[1]
 

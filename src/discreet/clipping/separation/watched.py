@@ -96,8 +96,8 @@ class Apart:
 
 
 def _alike(sums: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> bool:
-    """Whether sums have the names, shapes and devices that are wanted. Others would fail where they are added up, which
-    tells of a row; or they would be repeated to fit, and be longer than the clip norm."""
+    """Whether clipped sums have the names, shapes and devices of those that they are added to. Others would fail there,
+    which tells of a row; or they would be repeated to fit, and be longer than the clip norm."""
     return sums.keys() == wanted.keys() and all(
         part.shape == wanted[name].shape and part.device == wanted[name].device for name, part in sums.items()
     )

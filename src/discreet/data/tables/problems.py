@@ -36,7 +36,7 @@ class Problems:
 
     @property
     def full(self) -> bool:
-        """Whether enough faults were found, so that no further block is read."""
+        """Whether so many faults were found that no further block is read."""
         return len(self._found) >= self._most or self._rows >= _ENOUGH
 
     def check(self) -> None:
