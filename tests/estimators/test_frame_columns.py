@@ -187,6 +187,24 @@ def test_no_cell_of_objects_decides_how_others_are_read(kind: str, other: str) -
                 assert np.array_equal(encoded(found, CODES)[place : place + len(cells)], expected)
 
 
+@pytest.mark.parametrize("other", [None, 1.5, float("inf"), -0.0])
+def test_a_gap_does_not_decide_how_codes_are_read(other: float | None) -> None:
+    """With one, pandas makes fractions of whole numbers, which Arrow writes with an exponent from 10^10 on."""
+    codes, large = [7, 12345678901, 2**53 - 1, 30, -2], 2**53
+    column = {"type": "category", "categories": [str(code) for code in [*codes, large]]}
+    facts = facts_of({"code": column})
+    encoder = Encoder(schema_of(facts, {"target": {"type": "boolean"}}, 100, None))
+
+    def of_a_frame(cells: list[Any]) -> Any:
+        rows = frame_rows(pd.DataFrame({"code": cells}), facts)
+        return encoder.encode(rows, targets=False, show=False, in_memory=True).inputs
+
+    assert np.array_equal(of_a_frame([*codes, other])[:-1], of_a_frame(codes))
+    assert of_a_frame([large, 7]).ravel()[0] == of_a_frame([*codes, 2**53 - 1, large]).ravel()[-1]
+    with pytest.raises(InputError, match="row 1, counted from 0, column 'code': the value is too large a whole number"):
+        of_a_frame([7, large, other])
+
+
 def test_cells_of_objects_are_what_they_were() -> None:
     number, day = (0, 4), {"type": "date", "low": "2024-01-01", "high": "2024-03-01", "format": "%Y-%d-%m"}
     assert encoded([1, 2.5, Decimal("3.00"), None], number).ravel().tolist() == [0.25, 0.625, 0.75, -1]

@@ -16,6 +16,9 @@ from discreet.data.tables.problems import MOST
 MISSING, UNSEEN = -1, -2
 """Codes for values without a category."""
 
+_EXACT = 2.0**53
+"""Whole numbers below this are exact as floating-point numbers."""
+
 _SHOWN = 40
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?")
 
@@ -81,10 +84,29 @@ def _as_texts(values: pa.Array, marks: Marks) -> pa.Array:
         raise BadValue(
             0, f"the column is of type {type_name(kind, marks)}, not text or a number; correct its type in the table"
         )
+    if pa.types.is_floating(kind):
+        return _of_floats(values, marks)
     if pa.types.is_timestamp(kind) and kind.tz is None:  # as `cell_text` has them
         found = pc.cast(pc.cast(values, pa.timestamp("s"), safe=False), pa.string())
         return pc.replace_substring_regex(found, " 00:00:00$", "")
     return pc.cast(values, pa.string())
+
+
+def _of_floats(values: pa.Array, marks: Marks) -> pa.Array:
+    """Texts of numbers; whole ones as a column of whole numbers has them, 12345678901 and not 1.2345678901e+10: one
+    missing cell makes fractions of all others. `BadValue` for a whole one that may have lost digits by that."""
+    numbers = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
+    whole = np.isfinite(numbers) & (numbers == np.trunc(numbers))
+    large = whole & (np.abs(numbers) >= _EXACT)
+    if large.any():
+        row = int(np.argmax(large))
+        raise BadValue(
+            row,
+            f"{shown(values, row, marks)} is too large a whole number to be exact in a column with fractions or gaps; "
+            "give the codes as texts, or as whole numbers of a type that has gaps (Int64 of pandas)",
+        )
+    exact = pc.cast(pa.array(numbers, mask=~whole).cast(pa.int64()), pa.string())
+    return pc.if_else(pa.array(whole), exact, pc.cast(values, pa.string()))
 
 
 def texts(values: pa.Array, marks: Marks) -> pa.Array:
