@@ -17,6 +17,8 @@ from discreet.core.errors import PrivacyViolation
 MET: dict[str, tuple[str, int]] = {
     "another_setting_of_the_loss": ("different gradients of the same random row", 0),
     "other_weights_of_classes": ("another loss", 0),
+    "another_table_of_the_model": ("another state of the model", 0),
+    "another_table_of_the_loss": ("another loss", 0),
     "another_activation": ("another model: the kinds of its modules", 0),
     "other_canaries": ("another declaration of canaries", 0),
     "another_slope": ("different gradients of the same random row", 0),

@@ -14,7 +14,7 @@ from torch import nn
 
 from discreet._version import __version__
 from discreet.clipping import Criterion
-from discreet.clipping.digests import combined_digest, state_digests, tensor_digest
+from discreet.clipping.digests import combined_digest, hidden_digests, state_digests, tensor_digest
 from discreet.clipping.seeding import seed_torch
 from discreet.core.errors import InputError
 from discreet.data import Parts, PrivateData
@@ -69,10 +69,7 @@ def agreed(
     team.agree("model: the kinds of its modules", *_kinds(found.copy.model))
     team.agree("loss", *_kinds(found.copy.criterion), *_tensors(found.copy.criterion))
     team.agree("model: the shapes and names of its weights", *sorted(found.declared[0]))
-    team.agree(
-        "state of the model (seed torch before it is built)",
-        combined_digest(found.declared[0]),
-    )
+    team.agree("state of the model (seed torch before it is built)", *map(combined_digest, found.declared))
     team.agree("plan", found.plan.fingerprint())
     team.agree("declaration of canaries", found.canaries)
     if team.sites is None:
@@ -113,7 +110,7 @@ def _kinds(model: Criterion) -> list[str]:
 
 def _tensors(criterion: Criterion) -> list[str]:
     """Digests of the tensors of a loss, such as the weights of classes."""
-    digests = state_digests(criterion) if isinstance(criterion, nn.Module) else {}
+    digests = state_digests(criterion) | hidden_digests(criterion) if isinstance(criterion, nn.Module) else {}
     return [f"{name} {digest}" for name, digest in sorted(digests.items())]
 
 
