@@ -64,9 +64,18 @@ def test_so_does_every_other_and_rows_show_where_they_lie_alone(tmp_path: Path) 
 
 
 def test_no_process_tells_how_many_units_it_has_drawn(tmp_path: Path) -> None:
-    started(2, "site_mistakes.py", str(tmp_path), "unnoticed", timeout=120)
+    check_good(tmp_path, "unnoticed")
+
+
+def test_sites_may_be_counted_by_numpy(tmp_path: Path) -> None:
+    check_good(tmp_path, "a_count_of_numpy")
+
+
+def check_good(folder: Path, name: str) -> None:
+    """Both processes release every step."""
+    started(2, "site_mistakes.py", str(folder), name, timeout=120)
     for rank in range(2):
-        kind, words, count = json.loads((tmp_path / f"unnoticed.{rank}").read_text())
+        kind, words, count = json.loads((folder / f"{name}.{rank}").read_text())
         assert (kind, words) == ("nothing", "")
         assert count > 0
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from problems import blobs, tiny_plan
@@ -38,6 +39,11 @@ def a_site_missing(folder: Path) -> None:
 
 def other_counts(folder: Path) -> None:
     run(training(folder, data=Sites({number: site(number) for number in ([0, 2] if RANK == 0 else [1])}, 3 + RANK)))
+
+
+def a_count_of_numpy(folder: Path) -> None:
+    """No mistake: such a number counts as any other."""
+    run(training(folder, data=Sites(sites([0, 2] if RANK == 0 else [1]).rows, np.int64(SITES))))  # type: ignore[arg-type]
 
 
 def a_number_too_large(folder: Path) -> None:
@@ -179,6 +185,7 @@ MISTAKES: dict[str, Callable[[Path], None]] = {
         a_site_twice,
         a_site_missing,
         other_counts,
+        a_count_of_numpy,
         a_number_too_large,
         no_site,
         no_sites_in_one,

@@ -31,7 +31,7 @@ def held_once(ranks: Ranks, data: object, lanes: int | None) -> int | None:
         sites = sites_of(data)
         if sites is not None and lanes is not None:
             raise InputError("data at sites has one lane for each site; leave lanes out")
-        return None if sites is None else [sites.checked(), sites.of]
+        return None if sites is None else [sites.checked(), int(sites.of)]  # NumPy's numbers do not travel
 
     told = ranks.all_facts(_PURPOSE, ranks.together(_PURPOSE, own))
     fault = None if told == [None] * ranks.size else _fault(told)
