@@ -18,7 +18,7 @@ from discreet.core.array_types import IntArray
 from discreet.core.errors import RandomnessReuse
 from discreet.data.private.sites import HeldSites
 from discreet.randomness import Purpose, Stream, Substream
-from discreet.sampling import DealingSampler, Sampler
+from discreet.sampling import DealingSampler, Sampler, as_promised
 
 WORDS = 1 << 64
 """So many words of every sub-stream are set aside for each site."""
@@ -89,7 +89,8 @@ class SiteDraws:
             here, law = (first, len(units), self._streams[number]), sampler
             if isinstance(sampler, DealingSampler):
                 law = self._dealt[number] = self._dealt.get(number) or sampler.begin(*here)
-            found.append([drawn + units.start for drawn in law.batches(*here)])
+            promised = as_promised(law, tuple(law.batches(*here)), len(units))
+            found.append([drawn + units.start for drawn in promised])
         return tuple(np.concatenate(step) for step in zip(*found, strict=True))
 
     def by_site(self, drawn: IntArray) -> Iterator[tuple[int, range]]:

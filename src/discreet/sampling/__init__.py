@@ -13,7 +13,7 @@ from discreet.sampling.largest import OVERFLOW, ROOM, largest_batch
 from discreet.sampling.options import Draws, Options
 from discreet.sampling.poisson import PoissonSampler, PoissonSampling
 from discreet.sampling.record import SAMPLERS, SamplingRecord, register
-from discreet.sampling.sampler import DealingSampler, Sampler, address
+from discreet.sampling.sampler import DealingSampler, Sampler, address, as_promised
 from discreet.sampling.shuffle import ShuffleSampler, ShuffleSampling
 from discreet.sampling.truncated_poisson import TruncatedPoissonSampler, TruncatedPoissonSampling
 
@@ -43,6 +43,7 @@ __all__ = [
     "TruncatedPoissonSampler",
     "TruncatedPoissonSampling",
     "address",
+    "as_promised",
     "largest_batch",
     "register",
 ]

@@ -9,7 +9,6 @@ import numpy as np
 
 from discreet.clipping import Units
 from discreet.core.array_types import IntArray
-from discreet.core.errors import InputError
 from discreet.core.events import Event
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
@@ -18,28 +17,10 @@ from discreet.distributed.site_draws import SiteDraws
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Purpose, Stream
 from discreet.randomness.spares import Words
-from discreet.sampling import DealingSampler, Sampler
+from discreet.sampling import DealingSampler, Sampler, as_promised
 from discreet.sampling.record import Draw
 from discreet.sampling.within import places_within
 from discreet.training.batch import Piece
-
-
-def as_promised(sampler: Sampler, drawn: tuple[IntArray, ...], size: int) -> tuple[IntArray, ...]:
-    """The batches of a period, `InputError` unless each has units out of `size`, ascending: one that is there twice
-    would move the sum twice as far as its clip norm."""
-    if len(drawn) != sampler.period or not all(_is_batch(one, size) for one in drawn):
-        raise InputError(
-            f"the sampler {type(sampler).__name__} draws something else than {sampler.period} array(s) of "
-            "whole numbers, each ascending, from 0 to the number of units less 1, none twice; correct its `batches`"
-        )
-    return drawn
-
-
-def _is_batch(drawn: object, size: int) -> bool:
-    if not isinstance(drawn, np.ndarray) or drawn.ndim != 1 or drawn.dtype.kind != "i":
-        return False
-    inside = drawn.size == 0 or (drawn[0] >= 0 and drawn[-1] < size)
-    return bool(inside and (drawn[1:] > drawn[:-1]).all())
 
 
 class Draws:
