@@ -37,6 +37,11 @@ MADE: dict[str, Callable[[Tensor], Tensor]] = {
     "axes swapped in place, and computed again": lambda h: _swapped_and_computed_again(h, lambda z: z),
     "axes swapped in place, and a view computed again": lambda h: _swapped_and_computed_again(h, lambda z: z[:]),
     "axes swapped in place, under the output that autograd holds": lambda h: _swapped_and_computed_again(h, torch.exp),
+    "strides changed in place": lambda h: h * (h * 1.0).as_strided_((len(h), WIDTH), (1, len(h))),
+    "strides of the first row in place": lambda h: h * (h * 1.0).as_strided_((len(h), WIDTH), (0, 1)),
+    "a place further on in place": lambda h: (
+        h * torch.cat([h, h])[: len(h)].as_strided_((len(h), WIDTH), (WIDTH, 1), WIDTH)
+    ),
     "where each begins": lambda h: h * torch.cos(torch.stack([torch.arange(0, 2 * len(h), 2)] * 2, 1)[:, :1].float()),
     "memory of nobody": lambda h: torch.stack([h.detach(), torch.empty_like(h)], 0)[1] + h,
     "a square": lambda h: h * torch.cos(1000 * _first_column(torch.zeros(len(h), len(h))).mean(1, keepdim=True)),

@@ -105,6 +105,9 @@ APART: dict[str, Callable[[Tensor], Tensor]] = {
     "filled": _filled,
     "in place": lambda h: (h * 1).add_(1).mul_(2),
     "axes swapped in place": _swapped,
+    "channels last, pooled to one place": lambda h: F.adaptive_avg_pool2d(
+        h.view(-1, 16, 1, 1).expand(-1, -1, 2, 2).contiguous(memory_format=torch.channels_last), 1
+    ).flatten(1),
     "masked": lambda h: h.masked_fill(h > 0.5, 0.0),
     "einsum": lambda h: torch.einsum("bi,bj,j->bi", h, h, torch.linspace(0, 1, 16)),
     "convolution": lambda h: F.conv1d(h.unsqueeze(1), torch.ones(1, 1, 3), padding=1).squeeze(1),

@@ -20,6 +20,7 @@ from discreet.clipping.separation.recording.spans import Span, refs_in
 
 _ITEM = torch.ops.aten._local_scalar_dense.default
 _FRESH = torch.ops.aten.lift_fresh.default
+_STRIDED = torch.ops.aten.as_strided_.default
 
 _PLAIN = (Tensor, nn.Parameter, nn.Buffer)
 
@@ -110,6 +111,10 @@ class Pass:
         """Run an operator and record it."""
         if func is _ITEM and self.validating:
             return func(*args)
+        if func is _STRIDED and _is_same_view(*args, **kwargs):
+            ref = self.tensor(args[0]).ref
+            self._note(func(*args, **kwargs), ref)
+            return args[0]
         fresh = self.keep(args[0]) if func is _FRESH else None  # its memory may have been another tensor's before
         given = tuple([self.argument(value) for value in args])
         named = tuple([(name, self.argument(value)) for name, value in kwargs.items()]) if kwargs else ()
@@ -252,6 +257,16 @@ def _made(number: int, part: int) -> Ref:
 def _writes(tensor: Tensor) -> int:
     """Torch's count of writes to a tensor; inference tensors have none."""
     return 0 if tensor.is_inference() else tensor._version
+
+
+def _is_same_view(
+    tensor: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> bool:
+    """Whether a tensor with these lengths and strides has each entry where it has it now. Strides of axes of length one
+    play no part; adaptive pooling to one place sets them."""
+    strides = [(now, then) for length, now, then in zip(size, tensor.stride(), stride, strict=False) if length > 1]
+    same = tuple(size) == tensor.shape and all(now == then for now, then in strides)
+    return same and storage_offset in (None, tensor.storage_offset())
 
 
 def _bytes(value: complex) -> bytes:
