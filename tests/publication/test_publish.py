@@ -20,7 +20,7 @@ from promises import a_published_folder_is_accepted, published_folder
 from safetensors.torch import load_file
 from torch import nn
 
-from discreet import InputError, PrivacyViolation, publish, verify
+from discreet import InputError, ModelSpec, PrivacyViolation, publish, verify
 from discreet.core.errors import UnsupportedModel
 from discreet.publication import publishing
 from discreet.publication.publishing import check_target
@@ -252,3 +252,22 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_run(
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
     with pytest.raises(InputError, match=f"cannot write .*out: {tmp_path} is read-only; choose"):
         publishing.check_target(tmp_path / "new" / "out")
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (ModelSpec(module="Linear", outputs="labels"), "outputs must be one of classes, numbers, or null .None."),
+        (ModelSpec(module="Linear", inputs=(-1,)), "inputs must be a list of sizes, or null"),
+        (ModelSpec(module="Linear", inputs=6), "the ModelSpec cannot be written: 'int' object is not iterable; help"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_spec_that_no_reader_would_take_leaves_the_run_to_be_published(
+    tmp_path: Path, spec: ModelSpec, said: str
+) -> None:
+    trained = certified_run(tmp_path)
+    with pytest.raises(InputError, match=said):
+        publish(trained, tmp_path / "out", spec)
+    assert not (tmp_path / "out").exists()
+    publish(trained, tmp_path / "out", ModelSpec(module="Linear", inputs=(6,), outputs="numbers"))
+    assert verify(tmp_path / "out").accepted

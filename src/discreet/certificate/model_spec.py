@@ -39,9 +39,9 @@ class ModelSpec:
 
     `inputs`: the shape of one row before `preprocessing`; None if unknown. `preprocessing`: steps in order, each on one
     row by itself. `data`: the library's name of the data set, if it has one. `outputs`: whether the model scores
-    `classes` or predicts `numbers`; None if unknown. `table`: the encoding of table rows as inputs, if the model was
-    trained on a table (`data.tables.Encoder`). `about`, `public_rows` and `measured`: for people. `language`: the task
-    of a language model, and the texts that it takes.
+    `classes` or predicts `numbers`; None if unknown, or of several labels: predictions are what the model returns.
+    `table`: the encoding of table rows as inputs, if the model was trained on a table (`data.tables.Encoder`). `about`,
+    `public_rows` and `measured`: for people. `language`: the task of a language model, and the texts that it takes.
     """
 
     model: Named | None = None
@@ -90,7 +90,10 @@ class ModelSpec:
         if facts["table"] is not None and not isinstance(facts["table"], dict):
             raise InputError("model.json: table must be an encoding of tables, or null")
         if facts["outputs"] not in (None, *_OUTPUTS):
-            raise InputError(f"model.json: outputs must be one of {', '.join(_OUTPUTS)}, or null")
+            raise InputError(
+                f"model.json: outputs must be one of {', '.join(_OUTPUTS)}, or null (None): predictions are then what "
+                "the model returns, as of several labels"
+            )
         return cls(
             model=None if model is None else _named(model, "model"),
             module=_text(facts["module"], "module"),

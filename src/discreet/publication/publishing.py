@@ -74,7 +74,7 @@ def publish(
     spec = spec or of_module(trained.model)
     refuse_unsaid(trained, spec)
     described = {
-        "model.json": spec.to_json().encode(),
+        "model.json": _described(spec),
         "plan.yaml": yaml.safe_dump(facts["plan"], sort_keys=False).encode(),
         "verify.py": verifier_file(),
         "report.html": report_page(facts, trained.plan, spec).encode(),
@@ -92,6 +92,18 @@ def publish(
     _write_together(files, target)
     _destroy_all(target, trained.secrets)
     return guarantee
+
+
+def _described(spec: ModelSpec) -> bytes:
+    """model.json; `InputError` for what no reader of the folder would take, while the run can still be published."""
+    try:
+        text = spec.to_json()
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"the ModelSpec cannot be written: {error}; help(discreet.ModelSpec) says what it takes"
+        ) from error
+    ModelSpec.from_json(text)
+    return text.encode()
 
 
 def finish_publishing(run: str, secrets: Sequence[Path], target: Path) -> bool:
