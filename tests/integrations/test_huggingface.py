@@ -84,6 +84,10 @@ def test_what_goes_around_the_plan_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="those of the plan"):
         private_trainer(tmp_path, tiny_model(), gradient_accumulation_steps=2)
+    with pytest.raises(InputError, match=r"^gradient_accumulation_steps=2 would be ignored, .*physical_batch=.*$"):
+        private_trainer(tmp_path, tiny_model(), gradient_accumulation_steps=2)
+    with pytest.raises(InputError, match=r"^max_grad_norm=0\.5 would clip nothing, .* say clip_norm= there$"):
+        private_trainer(tmp_path, tiny_model(), max_grad_norm=0.5)
     with pytest.raises(InputError, match=r"^PrivateTrainer takes no units; options=.* is passed on to Training$"):
         PrivateTrainer(plan=PLAN, units=["a"])
     with pytest.raises(InputError, match="is resumed with options"):

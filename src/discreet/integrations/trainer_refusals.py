@@ -87,8 +87,17 @@ def refuse_passed_on(named: Mapping[str, Any]) -> None:
 
 def refuse_arguments(arguments: Any, given: Mapping[str, Any]) -> None:
     """Refuse training arguments and arguments of the trainer (`given`) that a private run would not heed."""
-    if arguments.max_grad_norm not in (0, 1.0) or arguments.gradient_accumulation_steps != 1:
-        raise InputError("clipping and batches are those of the plan; leave out max_grad_norm and accumulation")
+    if arguments.max_grad_norm not in (0, 1.0):
+        raise InputError(
+            f"max_grad_norm={arguments.max_grad_norm} would clip nothing, as clipping is that of the plan; leave it "
+            "out, and say clip_norm= there"
+        )
+    if arguments.gradient_accumulation_steps != 1:
+        raise InputError(
+            f"gradient_accumulation_steps={arguments.gradient_accumulation_steps} would be ignored, as batches are "
+            "those of the plan; leave it out, say batch= there, and how many rows go through the model at a time in "
+            "options={'engine': EngineOptions(physical_batch=...)}"
+        )
     if arguments.fp16:
         raise InputError("gradients vanish in float16 without scaling; use bf16=True")
     if arguments.load_best_model_at_end:
