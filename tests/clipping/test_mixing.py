@@ -285,3 +285,16 @@ def test_all_problems_come_in_one_error_with_their_fixes() -> None:
         assert part in message
     assert message.count("discreet.replace_batch_norm(model)") == 2
     assert "\n" not in message
+
+
+def test_of_many_modules_with_one_fault_three_are_told_and_the_others_named() -> None:
+    blocks = [nn.Sequential(nn.Linear(8 * n, 8 * n), nn.BatchNorm1d(8 * n)) for n in range(1, 18)]
+    model = nn.Sequential(*blocks, nn.LazyLinear(3))
+    with pytest.raises(UnsupportedModel) as refusal:
+        admit_model(model)
+    message = str(refusal.value)
+    assert message.startswith("the model has 18 problems: (1) module '0.1' (BatchNorm1d) mixes the examples")
+    assert message.count("discreet.replace_batch_norm(model)") == 3
+    assert "(4 to 17) as (1): '3.1', '4.1', " in message
+    assert all(f"'{n}.1'" in message for n in range(17))
+    assert "(18) module '17' (LazyLinear)" in message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from inspect import signature
 
 import torch
@@ -18,6 +19,9 @@ from discreet.clipping.admission.modes import keeps_statistics
 from discreet.clipping.named_tensors import named_tensors
 from discreet.core.errors import UnsupportedModel, kind_of
 
+_NAMES_AND_NUMBERS = re.compile(r"'[^']*'|[0-9]+")
+_TOLD = 3
+"""So many problems of one kind are told in full."""
 _MIXES = (
     "lets the examples of a batch influence each other; make each example's output depend on that example alone (no "
     "statistics over the batch, no reshape or permute across it)"
@@ -64,12 +68,28 @@ def admit_model(model: nn.Module, findings: Findings | None = None) -> None:
     if findings is not None:
         known = {name for name, _ in problems}
         problems += [(name, text) for name, text in _experienced(model, findings) if name not in known]
-    texts = [text for _, text in problems]
-    if len(texts) > 1:
-        numbered = "; ".join(f"({number}) {text}" for number, text in enumerate(texts, 1))
-        raise UnsupportedModel(f"the model has {len(texts)} problems: {numbered}")
-    if texts:
-        raise UnsupportedModel(texts[0])
+    if len(problems) > 1:
+        raise UnsupportedModel(f"the model has {len(problems)} problems: {_listed(problems)}")
+    if problems:
+        raise UnsupportedModel(problems[0][1])
+
+
+def _listed(problems: list[tuple[str, str]]) -> str:
+    """All in one line. Of those that differ in names and numbers alone three are told, and of the others the names."""
+    kinds: dict[str, list[tuple[str, str]]] = {}
+    for name, text in problems:
+        kinds.setdefault(_NAMES_AND_NUMBERS.sub("", text), []).append((name, text))
+    parts, number = [], 1
+    for alike in kinds.values():
+        first = number
+        for _, text in alike[:_TOLD]:
+            parts.append(f"({number}) {text}")
+            number += 1
+        if others := [repr(name) for name, _ in alike[_TOLD:]]:
+            last = number + len(others) - 1
+            parts.append(f"({number}{f' to {last}' if last > number else ''}) as ({first}): {', '.join(others)}")
+            number = last + 1
+    return "; ".join(parts)
 
 
 def _problems(model: nn.Module) -> list[tuple[str, str]]:
