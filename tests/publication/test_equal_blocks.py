@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet import InputError, verify
-from discreet.certificate.equal_blocks import MOST, shortened, written_out
+from discreet.certificate.equal_blocks import MOST, MOST_BYTES, shortened, written_out
 from discreet.certificate.files import FORMATS
 from discreet.ledger import record_digest
 from discreet.verification.standalone import verify as reviewer
@@ -132,3 +132,17 @@ def test_the_memory_of_a_reader_is_not_filled(original: Path) -> None:
     assert len(written_out([blocks | {"times": MOST // 2}])) == MOST
     with pytest.raises(InputError, match="more than"):
         written_out([blocks | {"times": MOST // 4}] * 3)
+
+
+def test_long_blocks_do_not_fill_it_either(original: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Few entries, if each is long, are as much as many."""
+    facts = repeated(original)
+    blocks = facts["ledger"]["entries"][2]
+    blocks["body"]["of"] *= 2 * MOST_BYTES // MOST // len(json.dumps(blocks["body"]["of"])) + 1
+    for times in (MOST // 4, MOST // 2 - 9):
+        blocks["times"] = times
+        with pytest.raises(InputError, match="bytes"):
+            written_out([blocks])
+        with pytest.raises(reviewer.Stop, match="more entries than can be written out"):
+            reviewer.record_of(facts)
+    assert both(folder, facts, capsys) == (False, False)

@@ -14,6 +14,7 @@ from forging import (
     candidate,
     claim,
     entry,
+    facts_of,
     finds,
     forged,
     put,
@@ -24,6 +25,7 @@ from forging import (
 from searches import tuning
 
 from discreet import publish, verify
+from discreet.verification.checks import tuning as tuning_checks
 
 DEARER = {"law": "truncated_negative_binomial", "shape": 1.0, "success": 0.01}
 
@@ -92,6 +94,8 @@ FORGERIES: list[tuple[str, str, list[Change]]] = [
     ("events", "fewer steps in a run", [fewer_steps]),
     ("ledger", "a single run, by its price", [as_one_run]),
     ("ledger", "charged twice", [again("reservation")]),
+    ("ledger", "charged as so many steps", [entry("reservation", "steps", 9)]),
+    ("ledger", "charged at another place", [entry("reservation", "position", 9)]),
     ("ledger", "a note for every run", [releases]),
     ("ledger", "never charged", [without_entry("reservation")]),
     ("ledger", "charged as another event", [entry("reservation", "body", {"event": "compose", "of": []})]),
@@ -125,3 +129,10 @@ def test_a_consistent_cheaper_law_is_another_honest_claim(folder: Path) -> None:
     """The verifier proves that the claim follows from the stated events, and no more: this story is consistent."""
     forged(folder, law(success=0.9))
     assert verify(folder, pages=False).accepted  # a forger would write them again
+
+
+def test_few_candidates_with_long_settings_do_not_fill_the_memory(original: Path) -> None:
+    facts = facts_of(original)
+    facts["plan"]["search"]["grid"].append({"name": "momentum", "values": ["0" * 10_000, *range(2_000)]})
+    with pytest.raises(ValueError, match="more candidates than can be looked through"):
+        tuning_checks.check_search(facts)

@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from discreet.certificate.canonical import canonical
 from discreet.core.errors import InputError
 
-MOST = 2**20
-"""The most entries that are written out: a short file must not fill a reader's memory."""
+MOST, MOST_BYTES = 2**20, 2**29
+"""The most entries that are written out, and the most bytes of canonical JSON, a release counted like its charge: a
+short file must not fill a reader's memory."""
 
 Row = dict[str, Any]
 
@@ -40,6 +42,7 @@ def shortened(record: Sequence[Row]) -> list[Row]:
 def written_out(record: Sequence[Row]) -> list[Row]:
     """The record with every entry by itself. `InputError` where a count is none, or would fill the memory."""
     found: list[Row] = []
+    room = MOST_BYTES
     for row in record:
         if row["kind"] != "blocks":
             found.append(row)
@@ -47,8 +50,9 @@ def written_out(record: Sequence[Row]) -> list[Row]:
         times, position, steps = (row[name] for name in ("times", "position", "steps"))
         if not all(type(count) is int for count in (times, position, steps)) or times < 2 or steps < 1:
             raise InputError("blocks of the ledger are repeated at least twice, and hold whole steps")
-        if len(found) + 2 * times > MOST:
-            raise InputError(f"the ledger's record has more than {MOST:,} entries")
+        room -= 2 * times * len(canonical(row))
+        if len(found) + 2 * times > MOST or room < 0:
+            raise InputError(f"the ledger's record has more than {MOST:,} entries, or {MOST_BYTES:,} bytes")
         charged = {name: value for name, value in row.items() if name != "times"} | {"kind": "reservation"}
         for start in range(position, position + times * steps, steps):
             found += charged | {"position": start}, _release(charged, start + steps)

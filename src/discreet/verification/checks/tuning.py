@@ -40,6 +40,9 @@ _KINDS: dict[str, _Kind] = {"random_stopping": random_stopping, "parts": disjoin
 
 _CLIP_NORM = "clip_norm"
 
+_MOST_CANDIDATES, _MOST_BYTES = 10**5, 10**8
+"""The most candidates that are looked through, and the most bytes of their settings."""
+
 
 def is_search(facts: Mapping[str, Any]) -> bool:
     """Whether the claim is about the best of several runs."""
@@ -133,6 +136,8 @@ def check_charge(facts: dict[str, Any]) -> tuple[bool, str]:
     others = [entry["kind"] for entry in facts["ledger"]["entries"]]
     if len(blocks) != 1 or not _same(stated(blocks[0]["body"]), stated(facts["events"])):
         return False, "what was charged is not the search, whole"
+    if (blocks[0]["position"], blocks[0]["steps"]) != (0, 1):
+        return False, "the search is charged at another place than the first, or as several events"
     if others != ["run", "attempt", "reservation"] or facts["charged_steps"] != 1:
         return False, "the ledger says more of the search than that it was charged"
     return True, "the search was charged whole, as one event"
@@ -170,7 +175,9 @@ def _shown(value: object) -> str:
 def _candidates(search: Mapping[str, Any]) -> list[bytes]:
     """All combinations of the grid, in order, as canonical JSON: 1 and 1.0 and true differ there."""
     names = [setting["name"] for setting in search["grid"]]
-    if math.prod(len(setting["values"]) for setting in search["grid"]) > 10**5:
+    count = math.prod(len(setting["values"]) for setting in search["grid"])
+    longest = sum(max((len(canonical(value)) for value in one["values"]), default=0) for one in search["grid"])
+    if count > _MOST_CANDIDATES or count * longest > _MOST_BYTES:
         raise ValueError("more candidates than can be looked through")
     values = (setting["values"] for setting in search["grid"])
     return [canonical(dict(zip(names, each, strict=True))) for each in itertools.product(*values)]

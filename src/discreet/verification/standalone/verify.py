@@ -364,12 +364,12 @@ def check_files(facts: Facts, folder: Path) -> None:
 
 def record_of(facts: Facts) -> list[Facts]:
     """The ledger's entries. "blocks" stands for a charge and its release, `times` times, each after the one before."""
-    record = list[Facts]()
+    record, room = list[Facts](), 2**29  # bytes
     for entry in facts["ledger"]["entries"]:
-        one, first, steps = {**entry}, entry["position"], entry["steps"]
-        times = one.pop("times", 0)
+        times, first, steps = (one := {**entry}).pop("times", 0), entry["position"], entry["steps"]
         need(times == 0 or facts["format"] == FORMATS[1], "blocks that repeat are of format 2")
-        need(len(record) + 2 * times <= 2**20, "more entries than can be written out")
+        room -= 2 * times * len(canonical(entry))
+        need(room >= 0 and len(record) + 2 * times <= 2**20, "more entries than can be written out")
         for at in range(first, first + times * steps, steps or 1):
             record.append({**one, "kind": "reservation", "position": at})
             record.append({**one, "kind": "release", "position": at + steps, "steps": 0, "body": {}})
