@@ -527,8 +527,7 @@ def check_shown(facts: Facts, events: Events, sides: list[Events]) -> None:
     for rows, side in zip(("training", "holdout", "")[-len(sides):], sides, strict=True):  # whose rows paid
         shown = [bought.get(one["metric"], b"") for one in facts["bought_metrics"] if one["metric"].startswith(rows)]
         need(Events(shown) <= side & events, "a metric is unpaid")
-    spec = facts["plan"]["clipping"]
-    need(spec["kind"] in CLIPPED, f"{spec['kind']} clipping", "NOT COVERED")
+    need((spec := facts["plan"]["clipping"])["kind"] in CLIPPED, f"{spec['kind']} clipping", "NOT COVERED")
     wanted = {"rule": CLIPPED[spec["kind"]], "sensitivity": positive(spec["norm"])}
     need(facts["clipping"] == wanted, "the sensitivity is not the clip norm, or it is by the rule of other clipping")
 
@@ -769,11 +768,12 @@ def check(folder: Path, key: str | None, strictly: bool = False) -> str:  # the 
     signed, beside = check_signature(folder, facts, key), uncovered(facts, folder)
     need(not (strictly and beside), beside)
     most, whom = math.ceil(claim["epsilon"] * 1e4) / 1e4, "a person" if claim["unit"] == "user" else "a row"
+    instead = {"add_remove": "not", "zero_out": "a blank in its place", "replace_one": "another in its place"}
     sure, more = math.ceil(1000 / (1 + math.exp(-most))) / 10, f"\n{beside}." if beside else ""
     public = "".join("\n" + said.format_map(facts[name]) for name, said in FREE.items() if name in facts)
     return f"""epsilon {most:.4f}, delta {claim["delta"]} and {claim["adjacency"]} follow from the events.
-In words: whoever thinks it equally likely that {whom} is in the data or not can be sure of either to at most {sure} %
-after all that he learns from this model, but for a chance of about {claim["delta"]}. {signed}{public}
+In words, delta left out: whoever thinks it equally likely that {whom} is in the data or {instead[claim["adjacency"]]}
+can be sure of either to at most {sure} % after all that he learns from this model. {signed}{public}
 Not checked: any lower bound, and what {", ".join(SEALED)} say but for canaries in the first.{more}
 Nobody has checked that training released what the events say and nothing else from the data, nor what is assumed:
 """ + "\n".join(textwrap.fill(text, 100, initial_indent="- ", subsequent_indent="  ") for text in facts["assumptions"])
