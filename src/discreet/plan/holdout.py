@@ -28,14 +28,18 @@ class Holdout(Frozen):
 
     def holds_out(self, identifier: int | str) -> bool:
         """Whether the unit with this identifier is held out: its hash lies in the first `share` of all hashes."""
-        kind = "text" if isinstance(identifier, str) else "number"
-        digest = hashlib.sha256(f"{self.salt}\n{kind}\n{identifier}".encode()).digest()
         numerator, denominator = self.share.as_integer_ratio()
-        return int.from_bytes(digest[:8]) * denominator < numerator << 64
+        return hashed(identifier, self.salt) * denominator < numerator << 64
 
     def units(self, training: float) -> float:
         """The expected number of held-out units beside `training` units that are trained on."""
         return training * self.share / (1 - self.share)
+
+
+def hashed(identifier: int | str, salt: str) -> int:
+    """The hash of a unit's identifier: one of 2^64 equally likely numbers from 0 on."""
+    kind = "text" if isinstance(identifier, str) else "number"
+    return int.from_bytes(hashlib.sha256(f"{salt}\n{kind}\n{identifier}".encode()).digest()[:8])
 
 
 def as_holdout(given: float | str | Holdout | None) -> Holdout | None:

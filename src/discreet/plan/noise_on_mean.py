@@ -18,10 +18,7 @@ def mean_noise(plan: Plan, step: int = 0) -> float:
     """
     if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < plan.steps:
         raise InputError(f"step must be 0 to {plan.steps - 1}, a step of the plan, got {step!r}")
-    multiplier = _at(plan.multipliers, step)
-    rates = [(phase.rate, phase.steps) for phase in plan.rates]
-    batch = _at(rates, step) * plan.population if rates else plan.expected_batch
-    return multiplier * _norm(plan, step) / batch
+    return _at(plan.multipliers, step) * _norm(plan, step) / _at(plan.batches, step)
 
 
 def mean_noises(plan: Plan) -> list[float]:

@@ -73,15 +73,6 @@ def first_steps(
     return Compose(tuple(found))
 
 
-def steps_among(plan: FixedPlan, count: int) -> int:
-    """The number of training steps among the first `count` charged steps."""
-    found, left = 0, count
-    for segment in order(plan):
-        taken = min(segment.length, left)
-        found, left = found + min(taken, segment.steps), left - taken
-    return found
-
-
 def last_step(plan: FixedPlan) -> int:
     """The number of charged steps up to the last step of training, itself included; metrics may follow it."""
     ends = itertools.accumulate(segment.length for segment in order(plan))
@@ -130,7 +121,7 @@ def metric_at(plan: FixedPlan, position: int) -> Metric | None:
 
 
 def step_at(plan: FixedPlan, position: int) -> int:
-    """The number of training steps before a place."""
+    """The number of training steps before a place, which is the number of charged steps before it."""
     if not plan.metrics:
         return max(0, position - len(plan.before))
     steps = end = 0

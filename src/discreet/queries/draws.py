@@ -44,7 +44,7 @@ def laplaces(substream: Substream, n: int) -> Array:
 
 def check_drawable(trials: Trials) -> None:
     """Raise `InputError` for a law that `draw_trials` cannot draw; call this before the charge."""
-    if not isinstance(trials, NegativeBinomialTrials | PoissonTrials):
+    if not isinstance(trials, Trials):
         raise InputError(f"trials must be the law of their number, got {trials!r}")
     if isinstance(trials, PoissonTrials) and trials.mean > _LARGEST_POISSON_MEAN:
         raise InputError(f"the mean number of trials must be at most {_LARGEST_POISSON_MEAN:g}, got {trials.mean:g}")

@@ -46,7 +46,6 @@ def say(recipe: Recipe, facts: Mapping[str, Any]) -> None:
 
 def _fixed(plan: Plan) -> dict[str, Any]:
     """The facts of a fixed plan."""
-    from discreet.plan.timeline import steps_among
     from discreet.publication.pages.report import epsilon_curve
 
     promised = plan.guarantee()
@@ -60,7 +59,7 @@ def _fixed(plan: Plan) -> dict[str, Any]:
         "batches": [list(phase) for phase in plan.batches],
         "epsilon_without_metrics": prices.without_metrics(plan),
         "noise": [list(phase) for phase in plan.multipliers],
-        "epsilon_over_steps": [[steps_among(plan, point.step), point.upper] for point in curve],
+        "epsilon_over_steps": [[plan.step_at(point.step), point.upper] for point in curve],
     }
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from discreet.core import checks
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
-from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials
+from discreet.core.trials import Trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         _require_event("Selection.event", self.event)
-        if not isinstance(self.trials, NegativeBinomialTrials | PoissonTrials):
+        if not isinstance(self.trials, Trials):
             raise InputError(f"Selection.trials must be the law of K, got {self.trials!r}")
 
 

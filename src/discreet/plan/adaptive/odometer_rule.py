@@ -18,10 +18,8 @@ from discreet.accounting.adaptive.odometers import (
     FULL,
     KINDS,
     DoublingOdometer,
-    GaussianOdometer,
     Odometer,
     RenyiOdometer,
-    ZcdpOdometer,
 )
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
@@ -33,7 +31,7 @@ from discreet.plan.pydantic_base import Frozen
 
 def _decoded(value: object) -> Odometer:
     found = odometers.from_dict(value) if isinstance(value, Mapping) else value
-    if not isinstance(found, DoublingOdometer | RenyiOdometer | ZcdpOdometer | GaussianOdometer):
+    if not isinstance(found, Odometer):
         raise InputError(f"odometer must be one of {', '.join(KINDS)}, got {value!r:.80}")
     return found
 

@@ -24,7 +24,7 @@ StepFilter = RdpOrderFilter | RdpCurveFilter | ZcdpFilter | GaussianFilter
 
 def _decoded(value: object) -> StepFilter:
     found = filters.from_dict(value) if isinstance(value, Mapping) else value
-    if not isinstance(found, RdpOrderFilter | RdpCurveFilter | ZcdpFilter | GaussianFilter):
+    if not isinstance(found, StepFilter):
         raise InputError(f"filter must be one over steps ({', '.join(FILTER_KINDS)}), got {value!r:.80}")
     return found
 

@@ -22,7 +22,6 @@ scale 1 / epsilon on the scores, the log-probabilities of all candidates move by
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
@@ -33,6 +32,7 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import BoundedRange, Event
 from discreet.plan.fixed import FixedPlan, P
+from discreet.plan.holdout import hashed
 from discreet.plan.pricing import set_aside
 from discreet.plan.sampling import Positive
 from discreet.plan.tuning.candidates import Candidates, grid_of
@@ -94,9 +94,7 @@ class PartsSearch(Candidates):
 
     def part_of(self, identifier: int | str) -> int:
         """The part (from 0) of the unit with this identifier, by a hash: all parts are equally likely."""
-        kind = "text" if isinstance(identifier, str) else "number"
-        digest = hashlib.sha256(f"{self.salt}\n{kind}\n{identifier}".encode()).digest()
-        return (int.from_bytes(digest[:8]) * self.parts) >> 64
+        return (hashed(identifier, self.salt) * self.parts) >> 64
 
     def check(self, plan: FixedPlan) -> None:
         """Refuse what no theorem here covers, and settings that are not what they seem."""

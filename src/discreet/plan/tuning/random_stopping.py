@@ -17,7 +17,6 @@ from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Selection
 from discreet.core.trials import (
-    NegativeBinomialTrials,
     PoissonTrials,
     Trials,
     trials_from_json,
@@ -48,7 +47,7 @@ def law(name: str, mean: float, given: str = "trials") -> Trials:
 
 def _decoded(value: object) -> Trials:
     found = trials_from_json(value) if isinstance(value, Mapping) else value
-    if not isinstance(found, NegativeBinomialTrials | PoissonTrials):
+    if not isinstance(found, Trials):
         raise InputError(f"trials must be a law of their number, got {value!r:.80}")
     return found
 
@@ -70,7 +69,7 @@ class Search(Candidates):
     ) -> Search:
         """A search over all combinations of the values in `grid`. `trials` is a law, or the mean of the law named
         `law_of_trials`."""
-        found = trials if isinstance(trials, NegativeBinomialTrials | PoissonTrials) else law(law_of_trials, trials)
+        found = trials if isinstance(trials, Trials) else law(law_of_trials, trials)
         return cls(trials=found, score=score, grid=grid_of(grid))
 
     @property
@@ -95,32 +94,27 @@ class Search(Candidates):
         return found
 
     def within(self, plan_of: Callable[[float], P], epsilon: float) -> P:
-        """The search over `plan_of(e)`, a run that costs e, with about the largest e for which it costs `epsilon`."""
-        return within(plan_of, self, epsilon)
+        """The search over runs of `plan_of(e)`, with about the largest e for which the search costs at most `epsilon`.
 
-
-def within(plan_of: Callable[[float], P], search: Search, epsilon: float) -> P:
-    """The search over runs of `plan_of(e)`, with about the largest e for which the search costs at most `epsilon`.
-
-    The returned plan itself was priced, so it meets the budget however the search for e went.
-    """
-    low, high, guess, best = epsilon / 64, epsilon, epsilon / 2, None
-    for _ in range(_ROUNDS):
-        found = search.over(plan_of(guess))
-        cost = found.guarantee().epsilon
-        if cost <= epsilon:
-            low, best = guess, found
-            if cost >= epsilon * (1 - _CLOSE_ENOUGH):
+        The returned plan itself was priced, so it meets the budget however the search for e went.
+        """
+        low, high, guess, best = epsilon / 64, epsilon, epsilon / 2, None
+        for _ in range(_ROUNDS):
+            found = self.over(plan_of(guess))
+            cost = found.guarantee().epsilon
+            if cost <= epsilon:
+                low, best = guess, found
+                if cost >= epsilon * (1 - _CLOSE_ENOUGH):
+                    break
+            else:
+                high = guess
+            if high - low <= 1e-4 * high:
                 break
-        else:
-            high = guess
-        if high - low <= 1e-4 * high:
-            break
-        # nearly proportional, so the next guess is aimed a bit below the budget
-        aimed = guess * epsilon * (1 - _CLOSE_ENOUGH / 2) / cost if 0 < cost < math.inf else 0.0
-        guess = aimed if low < aimed < high else 0.5 * (low + high)
-    if best is None:
-        raise InputError(
-            f"no noise brings this search within epsilon {epsilon:g}; take fewer trials, or a larger delta"
-        )
-    return best
+            # nearly proportional, so the next guess is aimed a bit below the budget
+            aimed = guess * epsilon * (1 - _CLOSE_ENOUGH / 2) / cost if 0 < cost < math.inf else 0.0
+            guess = aimed if low < aimed < high else 0.5 * (low + high)
+        if best is None:
+            raise InputError(
+                f"no noise brings this search within epsilon {epsilon:g}; take fewer trials, or a larger delta"
+            )
+        return best
