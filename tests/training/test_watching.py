@@ -18,7 +18,7 @@ from discreet.clipping.engines.long_rows import LongAlone
 from discreet.clipping.separation import Function, Together
 from discreet.clipping.separation.copies import Twin
 from discreet.clipping.separation.recording.recorder import Recorder
-from discreet.clipping.separation.watched import attempted
+from discreet.clipping.separation.watched import sums_or_none
 from discreet.core.errors import InputError
 from discreet.data import as_private
 from discreet.training.augmented_views import transformed
@@ -260,7 +260,7 @@ def test_backward_passes_stay_in_the_thread_that_is_watched() -> None:
         return {}
 
     with Recorder().recording():
-        attempted(
+        sums_or_none(
             sums, Twin(nn.Linear(2, 2), nn.MSELoss()), Chunk(torch.zeros(1, 2), torch.zeros(1, 2)), Clip(1.0, 1.0)
         )
     assert found == [False]

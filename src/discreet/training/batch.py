@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import Chunk, Clip, Criterion, Engine, Units
 from discreet.clipping.seeding import seed_torch, unit_seeds
+from discreet.clipping.separation.memory import writes_to
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import ClippedSum
@@ -97,7 +98,7 @@ class Batch:
         for chunk in self._fetched():
             self._kept = chunk.copied()  # a data set or a transform may keep what it returned
             self._open = chunk.inputs, chunk.targets
-            self._writes = _writes(self._open)
+            self._writes = [writes_to(part) for part in self._open]
             yield self._open
 
     def add_all(self, criterion: Criterion) -> None:
@@ -139,7 +140,7 @@ class Batch:
         inputs, targets = chunk
         if inputs is not self._open[0] or targets is not self._open[1]:
             raise InputError("step.add needs the current chunk of step.chunks; add its tensors as they came")
-        if _writes(self._open) != self._writes:
+        if [writes_to(part) for part in self._open] != self._writes:
             raise InputError(
                 "a chunk of the step was changed in place; add it as it came, and transform rows in the data set, the "
                 "model or Augmented, each by itself"
@@ -181,8 +182,3 @@ class Batch:
     def _refuse_open_chunk(self) -> None:
         if self._open is not None:
             raise InputError(_LEFT_OUT)
-
-
-def _writes(rows: Rows) -> list[int]:
-    """Torch's count of writes to each tensor; inference tensors have none."""
-    return [0 if part.is_inference() else part._version for part in rows]

@@ -188,7 +188,7 @@ def _needs_arguments(optimizer: torch.optim.Optimizer) -> bool:
 
 
 def _fault(module: nn.Module) -> str | None:
-    if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
+    if is_lazy(module):
         return "is lazy and has no parameters yet; run the model once on public input first"
     if isinstance(module, _BatchNorm) and (module.training or not keeps_statistics(module)):
         channels = module.num_features
@@ -208,6 +208,11 @@ def _fault(module: nn.Module) -> str | None:
     if is_compiled(module):
         return f"is compiled by torch, into whose code engines cannot look; {compiled}, or compile frozen parts only"
     return makes_sparse_gradients(module)
+
+
+def is_lazy(module: nn.Module) -> bool:
+    """Whether the module has no parameters until it is called for the first time."""
+    return isinstance(module, LazyModuleMixin) and module.has_uninitialized_params()
 
 
 def is_compiled(module: nn.Module) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 from torch.nn.utils import parametrize
 
+from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.rules import RULES, HeldDirectly, Rule, Vectorised
 
 WHOLE = (nn.MultiheadAttention, nn.RNNBase, nn.RNNCellBase)
@@ -58,13 +59,13 @@ def owners_of(model: nn.Module) -> list[Owner]:
         seen.add(id(module))
         rule = rule_of(module)
         if rule is not None or isinstance(module, WHOLE) or parametrize.is_parametrized(module):
-            trained = _trained(module) if module._modules else _direct(module)
+            trained = private_parameters(module) if module._modules else _direct(module)
             if trained:
                 found.append(Owner(name, module, rule or Vectorised, trained))
             return
         direct = _direct(module)
         if direct:
-            found.append(Owner(name, module, HeldDirectly, direct, open=len(direct) < len(_trained(module))))
+            found.append(Owner(name, module, HeldDirectly, direct, open=len(direct) < len(private_parameters(module))))
         for child, inner in module._modules.items():
             if inner is not None:
                 visit(f"{name}.{child}" if name else child, inner)
@@ -78,7 +79,7 @@ def rule_of(module: nn.Module) -> type[Rule] | None:
     for kind in type(module).__mro__:
         if kind in RULES:
             rule = RULES[kind]
-            trained = _trained(module) if module._modules else _direct(module)
+            trained = private_parameters(module) if module._modules else _direct(module)
             known = not rule.names or all(name in rule.names for name in trained)
             return rule if known and type(module).forward is kind.forward and rule.covers(module) else None
     return None
@@ -91,8 +92,3 @@ def _direct(module: nn.Module) -> dict[str, nn.Parameter]:
         if parameter is not None and parameter.requires_grad and not any(parameter is one for one in found.values()):
             found[name] = parameter
     return found
-
-
-def _trained(module: nn.Module) -> dict[str, nn.Parameter]:
-    """The trainable parameters of a module and of the modules inside, each once."""
-    return {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}

@@ -241,8 +241,7 @@ def _scaled_squares(rows: Tensor, scale: Tensor) -> Tensor:
 def _rows(held: list[Share], part: int = 1) -> Iterator[Tensor]:
     """The gradients of the examples for one parameter, in blocks that take 1 / `part` of the memory budget."""
     first, name = held[0]
-    size = first.module.get_parameter(name).numel() * 8
-    step = max(1, base.BUDGET // part // max(1, size))
+    step = base.room_for(8 * part * first.module.get_parameter(name).numel())
     for start in range(0, first.examples, step):
         stop = min(start + step, first.examples)
         rows = first.rows(name, start, stop)

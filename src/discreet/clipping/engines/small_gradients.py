@@ -53,7 +53,7 @@ class SmallGradients:
         while self._alike:
             _, alike = self._alike.popitem()
             alike.sort(key=lambda one: one.group)  # those with the same weights lie side by side
-            most = max(1, base.BUDGET // max(1, alike[0].rows.nbytes))
+            most = base.room_for(alike[0].rows.nbytes)
             for some in (alike[first : first + most] for first in range(0, len(alike), most)):
                 squares |= _stacked(some) if len(some) > 1 else {some[0].name: squared_norms(some[0].rows)}
         return squares

@@ -25,6 +25,11 @@ BUDGET = 2**28
 """Bytes that temporary tensors of one rule may take. If one example needs more, examples are taken one at a time."""
 
 
+def room_for(size: int) -> int:
+    """The number of things of `size` bytes for which `BUDGET` has room: one at least."""
+    return max(1, BUDGET // max(1, size))
+
+
 class Rule(ABC):
     """One call of a module. `activation` and `gradient` have the examples along axis 0 and, unless `kept` is another,
     a real type of at least 32 bits (or whole numbers, for token indices); `names` says which of the parameters are
@@ -250,7 +255,7 @@ class Formed(Rule):
         return sum(self.module.get_parameter(name).numel() for name in self.formed)
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
-        size = max(1, BUDGET // max(1, self.bytes_per_example()))
+        size = room_for(self.bytes_per_example())
         for start in range(0, self.examples, size):
             yield start, min(start + size, self.examples)
 

@@ -271,7 +271,7 @@ def _bytes(a: Tensor) -> int:
 
 def _at_once(a: Tensor, numbers: int) -> int:
     """For how many examples there is room, if one needs room for `numbers` numbers."""
-    return max(1, base.BUDGET // max(1, numbers * _bytes(a)))
+    return base.room_for(numbers * _bytes(a))
 
 
 def _from_products(a: Tensor, g: Tensor, _: Tensor | None) -> Tensor:

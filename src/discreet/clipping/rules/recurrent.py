@@ -186,7 +186,7 @@ class RecurrentRule(_Recurrent):
         tails = [f"_l{layer}{end}" for layer in range(module.num_layers) for end in ("", "_reverse")[:directions]]
         weights = [self.weights(tail) for tail in tails]
         numbers = len(sequence) * sum(one.inner.shape[0] for one in weights) * _KEPT_PER_GATE
-        size = max(1, base.BUDGET // max(1, numbers * sequence.element_size()))
+        size = base.room_for(numbers * sequence.element_size())
         blocks: list[dict[str, tuple[Tensor, Tensor]]] = []
         for start in range(0, sequence.shape[1], size):
             piece = slice(start, start + size)

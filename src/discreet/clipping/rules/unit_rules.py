@@ -52,7 +52,7 @@ class OfUnits(Rule):
         parameter = self.module.get_parameter(name)
         sums = torch.zeros(stop - start, *parameter.shape, dtype=torch.float64, device=parameter.device)
         first, last = ((0, *self._units.ends)[i] for i in (start, stop))
-        step = max(1, base.BUDGET // (16 * max(1, parameter.numel())))
+        step = base.room_for(16 * parameter.numel())
         for begin in range(first, last, step):
             end = min(begin + step, last)
             owners = self._units.owners[begin:end].to(parameter.device) - start
@@ -69,5 +69,5 @@ class OfUnits(Rule):
         self._kept = {name: blank(rows, unusable) for name, rows in self._kept.items()}
 
     def _blocks(self, name: str) -> list[tuple[int, int]]:
-        size = max(1, base.BUDGET // (16 * max(1, self.module.get_parameter(name).numel())))
+        size = base.room_for(16 * self.module.get_parameter(name).numel())
         return [(i, min(i + size, self.examples)) for i in range(0, self.examples, size)]

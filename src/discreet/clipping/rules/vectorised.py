@@ -79,8 +79,7 @@ class Vectorised(Formed):
 
     def bytes_per_example(self) -> int:
         kept = sum(tensor[0].numel() for tensor in [*self._given.values(), *self._outputs.values()])
-        numbers = sum(self.module.get_parameter(name).numel() for name in self.trained)
-        return 8 * (4 * kept + 2 * numbers)
+        return 8 * (4 * kept + 2 * self._numbers())
 
     def forget_captured(self) -> None:
         self._given, self._outputs, self._leaves = {}, {}, []

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module
 
 from discreet.clipping.precision import product_precision
-from discreet.clipping.separation.memory import Unknown, bits, listed, same
+from discreet.clipping.separation.memory import Unknown, all_same, bits, listed
 
 T = TypeVar("T")
 
@@ -39,10 +39,10 @@ class KnownResults(Generic[T]):
         """
         before = _held(given)
         for held, result in self._known:
-            if _alike(held, before):
+            if all_same(held, before):
                 return result
         result = compute()
-        if _alike(before, _held(given)):
+        if all_same(before, _held(given)):
             self._known = [(before, result), *self._known[: self._most - 1]]
         return result
 
@@ -81,10 +81,6 @@ def _held(given: tuple[object, ...]) -> list[Any]:
         return [_digest(one) if isinstance(one, Tensor) else one for one in found]
     except Exception:  # an object, a kind of tensor or a setting may raise any error
         return [Unknown()]
-
-
-def _alike(ones: list[Any], others: list[Any]) -> bool:
-    return len(ones) == len(others) and all(map(same, ones, others))
 
 
 def _digest(numbers: Tensor) -> tuple[object, ...]:

@@ -75,8 +75,7 @@ class Memory:
         return [one.clone() if isinstance(one, Tensor) else one for one in found]
 
     def _holds(self, before: list[Any], *objects: object) -> bool:
-        found = listed(self._parameters, objects, self._tensors)
-        return len(found) == len(before) and all(map(same, before, found))
+        return all_same(before, listed(self._parameters, objects, self._tensors))
 
 
 def same_values(one: Tensor, other: Tensor) -> bool:
@@ -110,6 +109,11 @@ def same(one: Any, other: Any) -> bool:
     return _same_bits(one, other) if isinstance(one, Tensor) else bool(one == other)
 
 
+def all_same(ones: list[Any], others: list[Any]) -> bool:
+    """Whether two lists made by `listed` are equal."""
+    return len(ones) == len(others) and all(map(same, ones, others))
+
+
 def _same_bits(one: Tensor, other: Tensor) -> bool:
     return alike(one, other) and _equal(one, other)
 
@@ -135,6 +139,11 @@ def bits(tensor: Tensor) -> Tensor:
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
     return tensor.resolve_neg().view(_WORDS[tensor.element_size()])
+
+
+def writes_to(tensor: Tensor) -> int:
+    """Torch's count of writes to a tensor; inference tensors have none."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def _unwarned(kind: type) -> contextlib.AbstractContextManager[object]:
@@ -245,8 +254,7 @@ class _Walk:
                 place = self._place(memory.data_ptr())
                 self.found += (place, memory.nbytes(), tensor.storage_offset(), tensor.shape, tensor.stride())
                 if id(tensor) not in self._parameters:
-                    writes = 0 if tensor.is_inference() else tensor._version
-                    self.found += (writes, tensor.dtype, bits(tensor.detach()))
+                    self.found += (writes_to(tensor), tensor.dtype, bits(tensor.detach()))
             except Exception:  # a tensor of another layout, or one without memory
                 self._reduced(tensor)
 

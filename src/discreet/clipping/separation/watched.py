@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -86,7 +86,7 @@ class Apart:
                 twin = self._twins.again() if kept else self._twins.of(model, criterion)
                 seed()
                 host.rewind()  # before each: a row may put back what an earlier one drew
-                found = attempted(self._sums, twin, unit, clip)
+                found = sums_or_none(self._sums, twin, unit, clip)
                 if found is not None and _alike(found, total):
                     for name, part in found.items():
                         total[name] += part
@@ -154,7 +154,7 @@ class Together:
         if self._proofs is not None:
             recorder = Recorder(plain_loss=is_of_torch(criterion), expected=self._proofs.expected)
         with nullcontext() if recorder is None else recorder.recording(), _each_loss_looked_at(twin.criterion):
-            found = attempted(self._sums, twin, chunk.copied(), clip)  # rows may be written to
+            found = sums_or_none(self._sums, twin, chunk.copied(), clip)  # rows may be written to
         covered = recorder is None or self._proofs is None or all(map(self._proofs.cover, recorder.programs))
         if host.rewind() or not covered or not self._twins.look(model):
             self._twins.drop()
@@ -164,7 +164,7 @@ class Together:
         return found
 
 
-def attempted(sums: ClippedSums, twin: Twin, chunk: Chunk, clip: Clip) -> Mapping[str, Tensor] | None:
+def sums_or_none(sums: ClippedSums, twin: Twin, chunk: Chunk, clip: Clip) -> Mapping[str, Tensor] | None:
     """The sums of an engine for a chunk, with a twin as the model; None on an error, since raising it would tell about
     a row. Whatever a row changed of gradient mode and default type is undone.
 
@@ -182,13 +182,12 @@ def attempted(sums: ClippedSums, twin: Twin, chunk: Chunk, clip: Clip) -> Mappin
         torch.set_default_dtype(dtype)
 
 
-def _each_loss_looked_at(criterion: Criterion) -> AbstractContextManager[None]:
-    """Inside, a custom loss that is called row by row must not remember a row, not even until the next one."""
-    return nullcontext() if holds_nothing(criterion) else _looked_at(criterion)
-
-
 @contextmanager
-def _looked_at(criterion: Criterion) -> Iterator[None]:
+def _each_loss_looked_at(criterion: Criterion) -> Iterator[None]:
+    """Inside, a custom loss that is called row by row must not remember a row, not even until the next one."""
+    if holds_nothing(criterion):
+        yield
+        return
     before = Memory(None, criterion)
 
     def look() -> None:

@@ -8,7 +8,6 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.lazy import LazyModuleMixin
 from torch.optim import Optimizer
 
 from discreet.clipping import (
@@ -25,7 +24,7 @@ from discreet.clipping import (
     training_mode,
     try_out,
 )
-from discreet.clipping.admission.admission import is_compiled, module_in_words
+from discreet.clipping.admission.admission import is_compiled, is_lazy, module_in_words
 from discreet.clipping.admission.example_axes import is_whole
 from discreet.clipping.separation import Remembered
 from discreet.core.errors import CANNOT_TAKE, OTHER_ROWS, InputError, UnsupportedModel, first_line, kind_of
@@ -90,7 +89,7 @@ def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData)
     of its modules alone.
     """
     findings = Findings()
-    can_run = not (foreign_tensors(model) or any(_is_lazy(one) or is_compiled(one) for one in model.modules()))
+    can_run = not (foreign_tensors(model) or any(is_lazy(one) or is_compiled(one) for one in model.modules()))
     if private_parameters(model) and can_run:
         try:
             findings = tried(model, random_rows(model, data, None).inputs)
@@ -206,10 +205,6 @@ def refuse_mixing_backward(model: nn.Module, criterion: Criterion, inputs: Tenso
             "or a function with its own backward pass uses what the whole batch has; make it treat every example by "
             "itself"
         )
-
-
-def _is_lazy(module: nn.Module) -> bool:
-    return isinstance(module, LazyModuleMixin) and module.has_uninitialized_params()
 
 
 def _refuse_class(name: str, given: object) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from discreet.clipping.replay import Generators
-from discreet.clipping.separation.memory import same_values
+from discreet.clipping.separation.memory import same_values, writes_to
 from discreet.clipping.separation.recording.checkpoints import Checkpoints
 from discreet.clipping.separation.recording.program import Argument, Op, Program, Ref, Seen
 from discreet.clipping.separation.recording.spans import Span, refs_in
@@ -96,7 +96,7 @@ class Pass:
         kept = self.program.kept
         ref = Ref("kept", len(kept))
         kept.append(tensor.detach().clone())  # in case it is written to
-        self._kept.append((tensor, _writes(tensor)))
+        self._kept.append((tensor, writes_to(tensor)))
         self._note(tensor, ref)
         return ref
 
@@ -170,7 +170,7 @@ class Pass:
     def look_at_kept(self) -> None:
         """Note a fault if a tensor from elsewhere was written to, but not by torch: the backward pass may use it."""
         for (tensor, writes), before in zip(self._kept, self.program.kept, strict=True):
-            if writes == _writes(tensor) and not same_values(tensor.detach(), before):
+            if writes == writes_to(tensor) and not same_values(tensor.detach(), before):
                 self.fault(_WRITTEN)
 
     def look_at_generator(self) -> None:
@@ -252,11 +252,6 @@ _FACTS: dict[Any, tuple[tuple[int, ...], bool]] = {}
 def _made(number: int, part: int) -> Ref:
     """The origin of an output of an operator: the same object in every pass."""
     return Ref("made", number, part)
-
-
-def _writes(tensor: Tensor) -> int:
-    """Torch's count of writes to a tensor; inference tensors have none."""
-    return 0 if tensor.is_inference() else tensor._version
 
 
 def _is_same_view(

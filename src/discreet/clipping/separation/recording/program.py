@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from discreet.clipping.separation.memory import same_values
 from discreet.clipping.separation.recording.checkpoints import Stretch
 
 
@@ -116,15 +117,8 @@ class Program:
 
 
 def same(one: Tensor, other: Tensor) -> bool:
-    """Whether two constants are equal bit by bit: NaN equals NaN, and zero differs from minus zero."""
-    if (one.shape, one.dtype) != (other.shape, other.dtype):
-        return False
-    bits, others = (
-        torch.view_as_real(part.resolve_conj()) if part.is_complex() else part
-        for part in (one.detach(), other.detach())
-    )
-    bits, others = (part.contiguous().reshape(-1).view(torch.uint8) for part in (bits, others.to(one.device)))
-    return bool(torch.equal(bits, others))
+    """Whether two constants are equal bit by bit, on whatever devices."""
+    return same_values(one.detach(), other.detach().to(one.device))
 
 
 _REMEMBERED = 2**14
