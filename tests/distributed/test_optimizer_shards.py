@@ -10,7 +10,7 @@ from torch import nn
 from discreet.distributed.ranks import Ranks
 from discreet.distributed.weight_shards import Cut, WeightShards
 from discreet.training.run.checkpoint import Checkpoint, read_checkpoint
-from discreet.training.run.checkpoint_files import load_checkpoint, part_name, write_index, write_part
+from discreet.training.run.checkpoint_files import Index, load_checkpoint, part_name, write_index, write_part
 from discreet.training.run.state_json import Shard, Way, encoded
 from discreet.training.sharded.optimizer_shards import OptimizerShards, own_state
 
@@ -61,7 +61,7 @@ def test_parts_of_three_processes_are_those_of_two_after_a_checkpoint(
         tree, tensors = encoded(Checkpoint("run", 1, own, cut.state_dict(), None, ()).as_dict())
         kept = {name: one for name, one in tensors.items() if rank == 0 or isinstance(one, Shard)}
         parts.append(write_part(tmp_path / part_name(1, "a", rank), kept))
-    write_index(tmp_path / "checkpoint.json", "run", 1, parts, tree)
+    write_index(Index(tmp_path / "checkpoint.json", "run", 1, tuple(parts), tree))
 
     step(reference, dict(whole.named_parameters()), 0, 0, 1)
     step(reference, dict(whole.named_parameters()), 1, 0, 1)

@@ -17,7 +17,7 @@ from discreet.core.errors import InputError
 from discreet.distributed.ranks import Ranks
 from discreet.training.run import checkpoint_files
 from discreet.training.run.checkpoint import Checkpoint, read_checkpoint, save_checkpoint
-from discreet.training.run.checkpoint_files import load_checkpoint, part_name, write_index, write_part
+from discreet.training.run.checkpoint_files import Index, load_checkpoint, part_name, write_index, write_part
 from discreet.training.run.state_json import Shard, encoded
 
 
@@ -151,14 +151,14 @@ def test_parts_of_several_processes_are_one_tensor(tmp_path: Path) -> None:
     for rank, (start, stop) in enumerate(cuts):
         tree, tensors = encoded(kept({"weight": Shard(whole.reshape(-1)[start:stop], whole.shape)}).as_dict())
         parts.append(write_part(tmp_path / part_name(1, "a", rank), tensors))
-    write_index(tmp_path / "checkpoint.json", "run", 1, parts, tree)
+    write_index(Index(tmp_path / "checkpoint.json", "run", 1, tuple(parts), tree))
     same(read(tmp_path / "checkpoint.json").model, {"weight": whole})
 
 
 @pytest.mark.parametrize("name", ["../other/checkpoint-3-a-0.safetensors", "key", "checkpoint-3-\0-0.safetensors"])
 def test_an_index_names_parts_beside_it_alone(tmp_path: Path, name: str) -> None:
     save(tmp_path, {"weight": torch.ones(3)})
-    write_index(tmp_path / "checkpoint.json", "run", 1, [], {})
+    write_index(Index(tmp_path / "checkpoint.json", "run", 1, (), {}))
     facts = json.loads((tmp_path / "checkpoint.json").read_text())
     del facts["sha256"]
     facts["parts"] = [{"file": name, "size": 1, "sha256": ""}]
@@ -198,7 +198,7 @@ def test_a_file_that_the_first_process_does_not_see_makes_no_checkpoint(tmp_path
     part = write_part(tmp_path / part_name(1, "c", 1), {})
     (tmp_path / part.file).unlink()
     with pytest.raises(InputError, match="must lie where all processes see it"):
-        write_index(index, "run", 2, [part], {})
+        write_index(Index(index, "run", 2, (part,), {}))
     assert read(index).position == 1
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 import torch
@@ -77,9 +77,8 @@ class Guard:
                 f"norm {switched_on[0]!r} was switched to training mode, in which it has statistics of a batch; call "
                 "discreet.clipping.training_mode(model) in the place of model.train()"
             )
-        if writes != self._private:
+        if writes != self._private or _any([*self._differ, *self._compare(private)]):
             raise PrivacyViolation(_CHANGED)
-        self._refuse([*self._differ, *self._compare(private)])
         if other != self._other:
             check_unchanged(self._model, self._initial, self._hidden)
             _, _, self._other = self._look()
@@ -109,11 +108,7 @@ class Guard:
                 flags.append((bits(now) != bits(kept)).any())
             elif not same_values(now, kept):
                 raise PrivacyViolation(_CHANGED)
-        return [_any(flags)] if flags else []
-
-    def _refuse(self, differ: list[Tensor]) -> None:
-        if differ and bool(_any(differ)):
-            raise PrivacyViolation(_CHANGED)
+        return flags and [_together(flags)]
 
     def _look(self) -> tuple[dict[str, nn.Parameter], Writes, Writes]:
         """The private parameters, writes to them, and writes to everything else, from one walk over the model."""
@@ -139,8 +134,14 @@ def mode_of(model: nn.Module, *, bits: bool) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
-def _any(flags: list[Tensor]) -> Tensor:
+def _together(flags: list[Tensor]) -> Tensor:
+    """Whether one of the flags is set, as a tensor that nobody has waited for."""
     return torch.stack([one.to(flags[0].device) for one in flags]).any()
+
+
+def _any(flags: list[Tensor]) -> bool:
+    """Whether one of the flags is set; waits for them."""
+    return bool(flags) and bool(_together(flags))
 
 
 def on_card(tensor: Tensor) -> bool:
@@ -165,12 +166,10 @@ def _kept(value: Tensor, kept: Tensor | None) -> Tensor:
     return kept.copy_(value)
 
 
-@contextmanager
-def model_randomness(stream: Stream, position: int) -> Iterator[None]:
-    """Inside the context torch's generator (dropout, augmentation) is seeded with secret bits of the step; afterwards
+def model_randomness(stream: Stream, position: int) -> AbstractContextManager[None]:
+    """A context in which torch's generator (dropout, augmentation) is seeded with secret bits of the step; afterwards
     it is restored."""
-    with seeded(stream.substream(Purpose.MODEL, position)):
-        yield
+    return seeded(stream.substream(Purpose.MODEL, position))
 
 
 @contextmanager

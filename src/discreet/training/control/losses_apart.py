@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -12,12 +14,12 @@ from torch.func import functional_call
 from discreet.clipping import Criterion
 from discreet.clipping.losses import each_loss
 from discreet.clipping.replay import Generators
-from discreet.clipping.seeding import seeded_alike, unit_seeds
+from discreet.clipping.seeding import unit_seeds
 from discreet.clipping.separation import Memory
 from discreet.clipping.separation.copies import OwnWeights, copied
 from discreet.clipping.separation.watched import NOT_OF_A_ROW
 from discreet.data import PrivateData
-from discreet.training.preflight.random_rows import random_rows
+from discreet.training.private_metrics.single_rows import warm
 
 Place = dict[str, Tensor]
 """Parameters that replace those of the model."""
@@ -69,7 +71,8 @@ class LossesApart:
     def _warmed(self) -> tuple[nn.Module, Criterion]:
         """Copies of model and loss that have met the random row."""
         twin = copied(*self._given, own=True)
-        _warm(*twin, self._data)
+        with suppress(Exception):  # a module may raise whatever it likes
+            warm(partial(losses_at, place={}), *twin, self._data)
         return twin
 
     def _moved(self, twin: nn.Module, place: Place) -> OwnWeights:
@@ -85,7 +88,7 @@ def singly(inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     return zip(torch.split(inputs, 1), torch.split(targets, 1), strict=True)
 
 
-def losses_at(model: nn.Module, criterion: Criterion, place: Place, inputs: Tensor, targets: Tensor) -> Tensor:
+def losses_at(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, place: Place) -> Tensor:
     """Losses of the rows when the model is called with all of them."""
     return each_loss(criterion, functional_call(model, place, (inputs,)), targets)
 
@@ -96,19 +99,9 @@ def _losses_or_none(model: nn.Module, criterion: Criterion, inputs: Tensor, targ
     It has the type and the device of all others, whatever those of this row are.
     """
     try:
-        found = losses_at(model, criterion, {}, inputs.clone(), targets.clone())
+        found = losses_at(model, criterion, inputs.clone(), targets.clone(), {})
         return torch.empty(1, dtype=torch.float64, device=inputs.device).copy_(found)
     except NOT_OF_A_ROW:
         raise
     except BaseException:  # a module may raise whatever it likes
         return torch.full((1,), math.inf, dtype=torch.float64, device=inputs.device)
-
-
-def _warm(model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
-    """Run model and loss on a random row, always the same, so that anything they create at their first call exists."""
-    with seeded_alike():
-        try:
-            examples = random_rows(model, data, None, raw=True)
-            losses_at(model, criterion, {}, examples.inputs[:1], examples.targets[:1])
-        except Exception:  # a module or a data set may raise whatever it likes
-            return

@@ -194,9 +194,9 @@ def _check_losses(
         with torch.no_grad(), evaluation_mode(model):
             for distance in (0.0, search.largest):
                 place = {name: moved(one, torch.ones_like(one) / length, distance) for name, one in names.items()}
-                together = losses_at(model, criterion, place, examples.inputs, examples.targets)
+                together = losses_at(model, criterion, examples.inputs, examples.targets, place)
                 rows = singly(examples.inputs, examples.targets)
-                apart = torch.cat([losses_at(model, criterion, place, x, y) for x, y in rows])
+                apart = torch.cat([losses_at(model, criterion, x, y, place) for x, y in rows])
                 worst = max(worst, difference(together, apart, search.bound))
     except OTHER_ROWS:
         return  # the model does not take random data, and neither could the engine be checked

@@ -98,7 +98,7 @@ def _values(
     twin, loss = copied(model, criterion, own=True)
     try:
         with evaluation_mode(twin):
-            _warm(value, twin, loss, data)
+            warm(value, twin, loss, data)
             before, weights = Memory(twin, loss), OwnWeights(twin, values)
             with unit_seeds() as seed:
                 for unit in units(seed):
@@ -115,17 +115,22 @@ def _values(
             seed()  # before the first call of the copy, which may draw as well
             twin, loss = copied(model, criterion, own=True)
             with evaluation_mode(twin):
-                _warm(value, twin, loss, data)
+                warm(value, twin, loss, data)
                 OwnWeights(twin, values)  # which the random row may have written to
                 found.append([value(twin, loss, *row) for row in unit])
     return found
 
 
-def _warm(value: Value, model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
+def warm(
+    run: Callable[[nn.Module, Criterion, Tensor, Tensor], object],
+    model: nn.Module,
+    criterion: Criterion,
+    data: PrivateData,
+) -> None:
     """Run model and loss on a random row, always the same, so that anything they create at their first call exists."""
     with seeded_alike():
         try:
             examples = random_rows(model, data, None, raw=True)
         except Exception:  # a data set may raise whatever it likes
             return
-        value(model, criterion, examples.inputs[:1], examples.targets[:1])
+        run(model, criterion, examples.inputs[:1], examples.targets[:1])

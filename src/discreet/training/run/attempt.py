@@ -49,15 +49,9 @@ def opened(
     """The run in the folder, new or resumed. `beside`: public rows that join every step; `canaries`: those among
     the training rows. They must be those that the run began with. `earlier`: runs that it starts from."""
     if not options.resume:
-        check_answered(plan, (), noise)
-        with started(folder, plan, options) as run:
-            declare(folder.path, beside, ())
-            declare_canaries(folder.path, canaries, ())
-            warm_starts.keep(folder.path, earlier)
-            yield run
-        return
-    with resumed(folder) as run:
-        record = run.ledger.entries(run.run)
+        check_answered(plan, (), noise)  # before anything is made for the run
+    with resumed(folder) if options.resume else started(folder, plan, options) as run:
+        record = run.ledger.entries(run.run) if options.resume else ()
         check_answered(plan, record, noise)
         declare(folder.path, beside, record)
         declare_canaries(folder.path, canaries, record)

@@ -135,7 +135,7 @@ def save_checkpoint(
     token = ranks.from_first("a checkpoint", lambda: secrets.token_hex(4))
     written, digest = ranks.together("a part of a checkpoint", write)
     told = ranks.all_facts("the parts of a checkpoint", None if written is None else [asdict(written.part), digest])
-    parts = [Part(**one[0]) for one in told if one is not None]
+    parts = tuple(Part(**one[0]) for one in told if one is not None)
 
     def finish() -> None:
         assert written is not None  # by the first process
@@ -143,7 +143,8 @@ def save_checkpoint(
             raise PrivacyViolation(
                 "the processes of the run have states of different shapes; no checkpoint was written"
             )
-        write_index(path, written.checkpoint.run, written.checkpoint.position, parts, written.tree, attempt)
+        own = written.checkpoint
+        write_index(Index(path, own.run, own.position, parts, written.tree, attempt))
 
     ranks.from_first("the index of a checkpoint", finish)
 

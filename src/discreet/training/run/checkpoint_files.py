@@ -54,6 +54,11 @@ class Index:
     state: Any
     attempt: int = 0
 
+    @property
+    def files(self) -> set[str]:
+        """The names of its parts."""
+        return {part.file for part in self.parts}
+
     @contextmanager
     def open(self) -> Iterator[Callable[[str], Tensor]]:
         """A function that returns the numbers of the tensor with a name, in a row; none if no part has it.
@@ -99,29 +104,29 @@ def write_part(path: Path, tensors: Mapping[str, Tensor | Shard]) -> Part:
     return Part(path.name, len(head) + sum(sizes.values()), digest.hexdigest())
 
 
-def write_index(path: Path, run: str, position: int, parts: Sequence[Part], state: Any, attempt: int = 0) -> None:
+def write_index(index: Index) -> None:
     """Put an index in the place of the last one, durably, when all of its parts can be seen; then remove the parts that
     the last one named, and no others: another process may be about to name them. An index that a later start of the run
-    than `attempt` has written stays, and the `parts` go.
+    has written stays, and the parts of this one go.
 
-    `InputError` if this process does not see a part that another one has written. If it fails, the `parts` are removed,
+    `InputError` if this process does not see a part that another one has written. If it fails, the parts are removed,
     unless the index is in its place.
     """
-    index = _index_at(path)
-    if index is not None and index.run == run and index.attempt > attempt:
-        _remove(path.parent, {part.file for part in parts})
+    path, own, last = index.path, index.files, _index_at(index.path)
+    if last is not None and last.run == index.run and last.attempt > index.attempt:
+        _remove(path.parent, own)
         _log.warning("the run was started again, and goes on there: no checkpoint is written by this start any more")
         return
-    last = _named(path)
     try:
-        _write_index(path, Index(path, run, position, tuple(parts), state, attempt))
+        _write(index)
     except BaseException:
-        _remove(path.parent, {part.file for part in parts} - _named(path))
+        _remove(path.parent, own - _named(path))
         raise
-    _remove(path.parent, last - {part.file for part in parts})
+    _remove(path.parent, (set() if last is None else last.files) - own)
 
 
-def _write_index(path: Path, index: Index) -> None:
+def _write(index: Index) -> None:
+    path = index.path
     for part in index.parts:
         found = path.with_name(part.file)
         if not found.exists() or found.stat().st_size != part.size:
@@ -140,7 +145,7 @@ def _write_index(path: Path, index: Index) -> None:
 def _named(path: Path) -> set[str]:
     """The parts that the index at `path` names; none if there is no such index."""
     index = _index_at(path)
-    return set() if index is None else {part.file for part in index.parts}
+    return set() if index is None else index.files
 
 
 def _index_at(path: Path) -> Index | None:
