@@ -103,7 +103,7 @@ class Batch:
 
     def add_all(self, criterion: Criterion) -> None:
         """Add every chunk of the batch: `chunks` and `add` in one call. No chunk is handed out, so none is copied."""
-        self._context.probe.of(criterion)
+        self._context.probe.check(criterion)
         for chunk in self._fetched():
             if self._handed_out > 1:
                 self._context.check_values()  # a module may have found the weights, and may put them back later
@@ -146,7 +146,7 @@ class Batch:
                 "model or Augmented, each by itself"
             )
         self._context.check_values()  # weights may be changed after the step began and put back before it ends
-        self._context.probe.of(criterion)
+        self._context.probe.check(criterion)
         self._add(criterion, self._kept)
         self._open = self._kept = None
 

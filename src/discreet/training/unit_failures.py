@@ -56,7 +56,7 @@ class FailureProbe:
         self._works = True
         return found
 
-    def of(self, criterion: Criterion) -> None:
+    def check(self, criterion: Criterion) -> None:
         """Refuse a loss that was not checked: neither that of the run, nor one of torch.nn (these keep no state and
         treat rows separately). Raise any failure of the latter."""
         kind = type(criterion)

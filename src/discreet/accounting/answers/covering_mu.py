@@ -8,29 +8,15 @@ far tail of f is that of the unsampled plan (all batches may draw the unit), and
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from discreet.accounting.answers.tradeoff import GaussianTradeOff, TradeOff, lower_hull
 from discreet.core import checks
 from discreet.core.array_types import Array
 
 _UP = 1 + 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """One number for a curve, for reporting: f >= G_mu - `slack` is proved; G_mu itself is not the plan's curve.
-
-    `regret` is the true positive rate that this summary concedes needlessly: the largest excess, over 500 false
-    positive rates, of 1 - G_mu + slack above what the curve allows.
-    """
-
-    mu: float
-    slack: float
-    regret: float
 
 
 def covering_mu(curve: TradeOff, slack: float) -> float:
@@ -51,16 +37,6 @@ def covering_mu(curve: TradeOff, slack: float) -> float:
         here = ndtri(np.maximum(right - slack, 0.0)) - ndtri(wrong)
         mirrored = ndtri(right) - ndtri(np.minimum(wrong + slack, 1.0))
     return max(float(np.max(np.where(np.isnan(way), 0.0, way), initial=0.0)) for way in (here, mirrored)) * _UP
-
-
-def fitted(curve: TradeOff, slack: float) -> Fit:
-    """`covering_mu` and its regret."""
-    mu = covering_mu(curve, slack)
-    if not math.isfinite(mu):
-        return Fit(mu, slack, 1.0)
-    share = ndtr(np.linspace(-8.0, 8.0, 500))
-    conceded = np.minimum(ndtr(ndtri(share) + mu) + slack, 1.0)
-    return Fit(mu, slack, max(0.0, float(np.max(conceded - (1 - curve.lower(share))))))
 
 
 def corners(curve: TradeOff) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from discreet.core.array_types import Array, IntArray
 from discreet.core.errors import InputError
 from discreet.data.sets.splits import Split, divided
 
-TRAIN, TEST = 1437, 360
+_TEST = 360
 
 
 def digits(_path: Path | None = None, *, held_out: int = 0) -> Split:
@@ -25,9 +25,9 @@ def digits(_path: Path | None = None, *, held_out: int = 0) -> Split:
     images, labels = shipped()
     order = np.random.Generator(np.random.PCG64(0)).permutation(len(labels))
     inputs, targets = torch.from_numpy(images[order]).float(), torch.from_numpy(labels[order])
-    train, test = (inputs[TEST:], targets[TEST:]), (inputs[:TEST], targets[:TEST])
+    train, test = (inputs[_TEST:], targets[_TEST:]), (inputs[:_TEST], targets[:_TEST])
     split = divided("digits", train, test, held_out=held_out)
-    return replace(split, ids=order[TEST : len(order) - held_out])
+    return replace(split, ids=order[_TEST : len(order) - held_out])
 
 
 def shipped() -> tuple[Array, IntArray]:

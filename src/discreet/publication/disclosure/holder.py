@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -17,14 +17,15 @@ from discreet.core.yaml_files import read_yaml
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000)]
 
-CURATORS = ("Government", "Industry", "Nonprofit")
-SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
-SOURCES = (
+_Curators = Literal["Government", "Industry", "Nonprofit"]
+_Sectors = Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"]
+_Sources = Literal[
     "Peer-reviewed publication",
     "Formal publication by the deploying organization",
     "Authorized organizational attestation",
     "Other public source",
-)
+]
+CURATORS, SECTORS, SOURCES = map(get_args, (_Curators, _Sectors, _Sources))
 """The kinds of curators, sectors and sources that the registry of OpenDP knows (its schema of September 2026)."""
 
 
@@ -40,7 +41,7 @@ class Curator(_Answers):
     """Who publishes the model."""
 
     name: Words | None = _asked("The organisation that publishes the model.")
-    kind: Literal["Government", "Industry", "Nonprofit"] | None = _asked(f"One of {', '.join(CURATORS)}.")
+    kind: _Curators | None = _asked(f"One of {', '.join(CURATORS)}.")
 
 
 class Source(_Answers):
@@ -48,12 +49,7 @@ class Source(_Answers):
 
     title: Words
     url: Words | None = None
-    kind: Literal[
-        "Peer-reviewed publication",
-        "Formal publication by the deploying organization",
-        "Authorized organizational attestation",
-        "Other public source",
-    ] = "Other public source"
+    kind: _Sources = "Other public source"
 
 
 class Holder(_Answers):
@@ -64,9 +60,7 @@ class Holder(_Answers):
     intended_use: Words | None = _asked("What it is published for.")
     curator: Curator = Field(default=Curator(), description="Who publishes it.")
     region: Words | None = _asked("The region that the data describes, or whose law applies.")
-    sector: Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"] | None = _asked(
-        f"One of {', '.join(SECTORS)}."
-    )
+    sector: _Sectors | None = _asked(f"One of {', '.join(SECTORS)}.")
     published: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$")] | None = _asked(
         "The day of publication, as 'YYYY-MM-DD'."
     )

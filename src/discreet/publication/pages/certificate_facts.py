@@ -69,11 +69,9 @@ def rate_changes(facts: Mapping[str, Any]) -> bool:
 def held_out(plan: Mapping[str, Any]) -> dict[str, Any] | None:
     """The share of held-out rows, and whether epsilon is that of the dearer part; None without a hold-out."""
     holdout = plan.get("holdout")
-    return None if holdout is None else {"share": holdout["share"], "apart": _counts_apart(plan)}
-
-
-def _counts_apart(plan: Mapping[str, Any]) -> bool:
-    return plan.get("kind") != "adaptive" and plan["adjacency"] != "replace_one"
+    if holdout is None:
+        return None
+    return {"share": holdout["share"], "apart": plan.get("kind") != "adaptive" and plan["adjacency"] != "replace_one"}
 
 
 def software(facts: Mapping[str, Any]) -> str:

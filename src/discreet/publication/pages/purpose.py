@@ -29,8 +29,7 @@ class Purpose:
 def purpose(spec: ModelSpec) -> Purpose:
     """The purpose of the model in `spec`; an invalid schema is left out."""
     given = None if spec.about is None else spec.about.title
-    schema = {} if spec.table is None else spec.table.get("schema")
-    schema = schema if isinstance(schema, dict) else {}
+    schema = _schema(spec)
     targets, columns = _parts(schema)
     apart = {*targets, *(schema[field] for field in _NAMES if schema.get(field) not in (None, "row"))}
     target = ", ".join(targets) or None
@@ -45,9 +44,13 @@ def purpose(spec: ModelSpec) -> Purpose:
 
 def targets_of(spec: ModelSpec) -> dict[str, str]:
     """The predicted columns of the model in `spec`, with the type of each."""
-    schema = {} if spec.table is None else spec.table.get("schema")
-    targets, columns = _parts(schema if isinstance(schema, dict) else {})
+    targets, columns = _parts(_schema(spec))
     return {name: str(columns.get(name, {}).get("type", "")) for name in targets}
+
+
+def _schema(spec: ModelSpec) -> dict[str, Any]:
+    schema = {} if spec.table is None else spec.table.get("schema")
+    return schema if isinstance(schema, dict) else {}
 
 
 def _parts(schema: Mapping[str, Any]) -> tuple[list[str], dict[str, dict[str, Any]]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from discreet.certificate.described import Bin, Cut, Effect, OnPublicRows, Weight
-from discreet.publication.pages.charts.svg_charts import ACCENT, BAND, LEFT, MUTED, svg
+from discreet.publication.pages.charts.svg_charts import ACCENT, BAND, LEFT, MUTED, in_shares, svg
 from discreet.publication.pages.public_evaluation import wilson
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _roc(cuts: Sequence[Cut]) -> str:
         axes.fill_between(false, [low for low, _ in bands], [high for _, high in bands], color=ACCENT, alpha=BAND, lw=0)
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
         axes.plot(false, true, color=ACCENT, clip_on=False)
-        _shares(axes)
+        in_shares(axes)
         axes.set_xlabel("false positives")
 
     return svg("roc", "ROC curve on public rows", f"{len(cuts)} thresholds on {positives + others} rows.", draw)
@@ -83,7 +83,7 @@ def _precision(cuts: Sequence[Cut]) -> str:
         axes.fill_between(recall, low, high, color=ACCENT, alpha=BAND, linewidth=0)
         axes.axhline(positives / (positives + others), color=MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
         axes.plot(recall, [cut.found / (cut.found + cut.false) for cut in kept], color=ACCENT, clip_on=False)
-        _shares(axes)
+        in_shares(axes)
         axes.set_xlabel("recall")
 
     about = f"With every row taken, precision is {positives / (positives + others):.1%}."
@@ -101,7 +101,7 @@ def _calibration(bins: Sequence[Bin]) -> str:
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
         reach = [[max(0.0, one) for one in side] for side in reach]
         axes.errorbar(said, shares, yerr=reach, color=ACCENT, marker="o", markersize=3.5, elinewidth=1, clip_on=False)
-        _shares(axes)
+        in_shares(axes)
         axes.set_xlabel("probability that the model gave")
 
     rows = sum(one.rows for one in bins)
@@ -157,16 +157,6 @@ def _is_day(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _shares(axes: Axes) -> None:
-    from matplotlib.ticker import PercentFormatter
-
-    axes.set_xlim(0, 1)
-    axes.set_ylim(0, 1.02)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_ticks([0, 0.25, 0.5, 0.75, 1])
-        axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
 
 
 def _short(text: str, most: int = 18) -> str:

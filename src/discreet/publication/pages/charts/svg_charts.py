@@ -161,8 +161,6 @@ def tradeoff_chart(shares: Sequence[float], best: Sequence[float], budget: Seque
     """
 
     def draw(axes: Axes) -> None:
-        from matplotlib.ticker import PercentFormatter
-
         axes.fill_between(shares, shares, best, color=ACCENT, alpha=BAND, linewidth=0)
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
         if budget is not None:
@@ -178,14 +176,21 @@ def tradeoff_chart(shares: Sequence[float], best: Sequence[float], budget: Seque
             place, side = ((-6, 5), "right") if near else ((9, -16), "left")
             axes.annotate("best attack", at, place, textcoords="offset points", color=ACCENT, ha=side)
         axes.annotate("guessing", (0.72, 0.72), (6, -14), textcoords="offset points", color=MUTED)
-        axes.set_xlim(0, 1)
-        axes.set_ylim(0, 1.02)
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_ticks([0, 0.25, 0.5, 0.75, 1])
-            axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        in_shares(axes)
         axes.set_xlabel("false positives")
 
     return svg("tradeoff", "Best true positives of a membership attack, by false positives", about, draw)
+
+
+def in_shares(axes: Axes) -> None:
+    """Let both axes run from 0 to 1, in percent."""
+    from matplotlib.ticker import PercentFormatter
+
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.02)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks([0, 0.25, 0.5, 0.75, 1])
+        axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
 
 
 def _stairs(phases: Sequence[tuple[float, int]], final: str) -> Callable[[Axes], None]:
