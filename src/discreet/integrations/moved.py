@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Self
 
 import torch
 from torch import nn
 
 from discreet.clipping.digests import state_digests
 from discreet.core.errors import PrivacyViolation
-from discreet.training.callbacks.base import Opening, Told
+from discreet.training.callbacks.base import Told, ToldAlone
 
 
 def check_moved(before: Mapping[str, str], now: Mapping[str, str], trained: frozenset[str]) -> None:
@@ -26,7 +24,7 @@ def check_moved(before: Mapping[str, str], now: Mapping[str, str], trained: froz
         )
 
 
-class FirstStep:
+class FirstStep(ToldAlone):
     """A callback that checks what moved in the first step whose learning rate is not zero (`check_moved`).
 
     `model`: returns the model that would be published now.
@@ -35,17 +33,6 @@ class FirstStep:
     def __init__(self, model: Callable[[], nn.Module], optimizer: torch.optim.Optimizer) -> None:
         self._model, self._optimizer = model, optimizer
         self._before, self._rate = state_digests(model()), self._largest_rate()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing to close."""
-
-    def begin(self, opening: Opening) -> None:
-        """Nothing to check yet."""
 
     def tell(self, told: Told) -> None:
         """Check once, after a step that was taken with a learning rate above zero."""

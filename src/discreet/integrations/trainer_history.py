@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from discreet.training.callbacks.base import Opening, Told
+from discreet.training.callbacks.base import Told, ToldAlone
 
 
-class History:
+class History(ToldAlone):
     """A callback that appends public evaluations to `log_history` of a trainer's `state`, as `Trainer` does; no time is
     in it."""
 
     def __init__(self, state: Any) -> None:
         self._state = state
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing to close."""
-
-    def begin(self, opening: Opening) -> None:
-        """Nothing to note yet."""
 
     def tell(self, told: Told) -> None:
         """Note the step, and its evaluation if there is one."""

@@ -72,11 +72,8 @@ class Callback(Protocol):
         """A step is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
-    """A function as a callback: called with what is `told` after each step."""
-
-    function: Callable[[Told], object]
+class ToldAlone:
+    """The part of a callback that opens and closes nothing, and is told of steps alone."""
 
     def __enter__(self) -> Self:
         return self
@@ -87,7 +84,14 @@ class Called:
         """Nothing is open."""
 
     def begin(self, opening: Opening) -> None:
-        """A function is not told of the beginning."""
+        """Nothing is made of the beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Called(ToldAlone):
+    """A function as a callback: called with what is `told` after each step."""
+
+    function: Callable[[Told], object]
 
     def tell(self, told: Told) -> None:
         """Call the function."""
