@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
+from forged_models import (
+    add_a_tensor,
+    change_public_tensor,
+    change_public_tensor_and_its_digest,
+    flip_a_byte,
+    garble_the_model_and_rehash,
+    swap_the_model,
+    swap_the_model_and_rehash,
+)
 from forging import (
     Change,
     Facts,
@@ -24,8 +31,6 @@ from forging import (
     times,
     without_entry,
 )
-from problems import WithPublicTensors, linear
-from safetensors.torch import load, save
 
 from discreet import verify
 
@@ -83,49 +88,6 @@ def twice(facts: Facts) -> None:
     """A block that is there twice, for steps that were charged again."""
     record = facts["ledger"]["entries"]
     record.append(next(one for one in record if one["kind"] == "reservation"))
-
-
-def replace_model(folder: Path, content: bytes, *, rehash: bool) -> None:
-    (folder / "model.safetensors").write_bytes(content)
-    if rehash:
-        edit(put("model", "sha256", value=hashlib.sha256(content).hexdigest()))(folder)
-
-
-def state(folder: Path) -> dict[str, torch.Tensor]:
-    return load((folder / "model.safetensors").read_bytes())
-
-
-def flip_a_byte(folder: Path) -> None:
-    content = bytearray((folder / "model.safetensors").read_bytes())
-    content[-5] ^= 1
-    replace_model(folder, bytes(content), rehash=False)
-
-
-def change_public_tensor(folder: Path) -> None:
-    tensors = state(folder)
-    replace_model(folder, save(tensors | {"shift": tensors["shift"] + 1e-3}), rehash=True)
-
-
-def change_public_tensor_and_its_digest(folder: Path) -> None:
-    change_public_tensor(folder)
-    digest = hashlib.sha256(b"F32[4]" + state(folder)["shift"].numpy().tobytes()).hexdigest()
-    edit(put("model", "initial", "shift", value=digest))(folder)
-
-
-def add_a_tensor(folder: Path) -> None:
-    replace_model(folder, save(state(folder) | {"stowaway": torch.ones(2)}), rehash=True)
-
-
-def swap_the_model(folder: Path) -> None:
-    replace_model(folder, save(WithPublicTensors().state_dict()), rehash=False)
-
-
-def swap_the_model_and_rehash(folder: Path) -> None:
-    replace_model(folder, save(linear().state_dict()), rehash=True)
-
-
-def garble_the_model_and_rehash(folder: Path) -> None:
-    replace_model(folder, b"\xff" * 7, rehash=True)
 
 
 def edit_plan_yaml(folder: Path) -> None:

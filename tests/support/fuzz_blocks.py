@@ -312,20 +312,6 @@ BLOCKS: dict[str, Block] = {
 }
 
 
-def _table(rng: random.Random, shape: Shape) -> Built:
-    return nn.Embedding(TOKENS, 4, padding_idx=rng.choice((None, 0))), (shape[0], 4)
-
-
-def _bag(rng: random.Random, shape: Shape) -> Built:
-    return nn.EmbeddingBag(TOKENS, 4, mode=rng.choice(("mean", "sum", "max"))), (4,)
-
-
-STARTS: dict[str, Callable[[random.Random, Shape], Built]] = {"embedding": _table, "bag": _bag}
-"""What comes first where rows hold tokens."""
-
-TOKENS = 6
-
-
 def fitting(shape: Shape) -> list[str]:
     """The blocks that a row of this shape can go into."""
     return [name for name, block in BLOCKS.items() if block.takes(shape)]

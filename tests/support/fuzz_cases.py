@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import torch
 from clips import CLIPS, contributions, length
-from fuzz_blocks import BLOCKS, STARTS, TOKENS, fitting
+from fuzz_blocks import BLOCKS, fitting
 from fuzz_losses import LOSSES, WIDTH, Criterion
+from fuzz_starts import STARTS, TOKENS
 from torch import Tensor, nn
 
 from discreet.clipping import Chunk, Clip, Units, private_parameters

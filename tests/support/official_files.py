@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -118,3 +119,11 @@ def npz(folder: Path) -> None:
 
 FILES = {made.__name__: made for made in (a9a, adult, cancer, cifar10, digits, imdb, mnist, movielens, npz)}
 """How the files of each data set are written."""
+
+
+def made(name: str, tmp_path: Path, write: Callable[[Path], None] | None = None) -> Path:
+    """The folder that has the data set in a folder of its own, as `--data` names it."""
+    folder = tmp_path / name.replace("a9a", "adult")
+    folder.mkdir()
+    (write or FILES[name])(folder)
+    return tmp_path / "npz" / "mine.npz" if name == "npz" else tmp_path

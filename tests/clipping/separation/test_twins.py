@@ -10,21 +10,23 @@ from pathlib import Path
 
 import pytest
 import torch
+from mixing_losses import (
+    Balanced,
+    EverySecond,
+    Returns,
+    TurnsTargets,
+    WithTerm,
+    of_scores,
+)
 from mixing_modules import FEATURES, Two
 from mixing_runs import CLIP, moves, training
 from mixing_twins import (
     GROWN,
     LATER,
-    Balanced,
     Busy,
-    EverySecond,
-    Returns,
     Swapped,
-    TurnsTargets,
-    WithTerm,
     grow,
     is_long,
-    of_scores,
 )
 from torch import Tensor, nn
 
