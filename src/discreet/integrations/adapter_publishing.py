@@ -13,11 +13,11 @@ from safetensors.torch import save
 
 from discreet.certificate.described import About, Exposed, OfTexts
 from discreet.certificate.model_spec import ModelSpec, of_module
+from discreet.clipping.admission.admission import private_names
 from discreet.core.errors import InputError, kind_of
 from discreet.core.guarantee import Guarantee
 from discreet.core.imports.extras import extra
 from discreet.integrations.moved import check_moved
-from discreet.language.adapter_state import trained_names
 from discreet.language.tasks import base_of
 from discreet.plan.pydantic_base import validate
 from discreet.publication import publish
@@ -59,7 +59,7 @@ def publish_adapters(
     for what, text in (("base", name), ("revision", revision)):
         if text is not None and not _NAME.fullmatch(text):
             raise InputError(f"{what} must be a public name without spaces, such as 'org/model', got {text!r}")
-    check_moved(trained.initial, trained.final, trained_names(model))
+    check_moved(trained.initial, trained.final, private_names(model))
     adapters = Adapters(name, revision, _config(inner, name, revision), _weights(inner))
     spec = spec or of_module(model)
     about = (spec.about or About()).model_copy(update={"base_model": name})

@@ -5,13 +5,14 @@ The hash is that of the base model itself, so whoever has that model can compute
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from discreet.certificate.adapter_files import BASE
+from discreet.clipping.admission.admission import private_names
 from discreet.clipping.digests import combined_digest, tensor_digest
 from discreet.core.errors import InputError
 
@@ -23,7 +24,7 @@ def base_name(name: str) -> str:
     return name.removeprefix("base_model.model.")
 
 
-def weights_digest(model: nn.Module, trained: frozenset[str] = frozenset()) -> str:
+def weights_digest(model: nn.Module, trained: Collection[str] = ()) -> str:
     """SHA-256 of the weights of a model by their names, without the `trained` ones, as 64 hexadecimal digits.
 
     Of a model that was loaded from a folder it is the hash that certificates of adapters name.
@@ -33,15 +34,9 @@ def weights_digest(model: nn.Module, trained: frozenset[str] = frozenset()) -> s
     return combined_digest(found).removeprefix("sha256:")
 
 
-def trained_names(model: nn.Module) -> frozenset[str]:
-    """The names of the trained tensors in the state of a model."""
-    parameters = model.named_parameters(remove_duplicate=False)
-    return frozenset(name for name, parameter in parameters if parameter.requires_grad)
-
-
 def kept_state(inner: nn.Module) -> dict[str, Tensor]:
     """The trained tensors by their names in `inner`, and the hash of all others."""
-    trained = trained_names(inner)
+    trained = private_names(inner)
     digest = torch.frombuffer(bytearray.fromhex(weights_digest(inner, trained)), dtype=torch.uint8)
     return {name: tensor for name, tensor in inner.state_dict().items() if name in trained} | {BASE: digest}
 
@@ -49,7 +44,7 @@ def kept_state(inner: nn.Module) -> dict[str, Tensor]:
 def restore_state(inner: nn.Module, kept: Mapping[str, Tensor]) -> None:
     """Put back what `kept_state` gave. `InputError` if the base weights are other ones, or names differ."""
     state: dict[str, Any] = dict(kept)
-    given, trained = state.pop(BASE, None), trained_names(inner)
+    given, trained = state.pop(BASE, None), private_names(inner)
     if given is None or bytes(given.tolist()).hex() != weights_digest(inner, trained):
         raise InputError(
             "these adapters were trained on other base weights; load the base model that is named with them"
