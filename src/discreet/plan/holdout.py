@@ -29,14 +29,14 @@ class Holdout(Frozen):
     def holds_out(self, identifier: int | str) -> bool:
         """Whether the unit with this identifier is held out: its hash lies in the first `share` of all hashes."""
         numerator, denominator = self.share.as_integer_ratio()
-        return hashed(identifier, self.salt) * denominator < numerator << 64
+        return identifier_hash(identifier, self.salt) * denominator < numerator << 64
 
     def units(self, training: float) -> float:
         """The expected number of held-out units beside `training` units that are trained on."""
         return training * self.share / (1 - self.share)
 
 
-def hashed(identifier: int | str, salt: str) -> int:
+def identifier_hash(identifier: int | str, salt: str) -> int:
     """The hash of a unit's identifier: one of 2^64 equally likely numbers from 0 on."""
     kind = "text" if isinstance(identifier, str) else "number"
     return int.from_bytes(hashlib.sha256(f"{salt}\n{kind}\n{identifier}".encode()).digest()[:8])

@@ -32,7 +32,7 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import BoundedRange, Event
 from discreet.plan.fixed import FixedPlan, P
-from discreet.plan.holdout import hashed
+from discreet.plan.holdout import identifier_hash
 from discreet.plan.pricing import set_aside
 from discreet.plan.sampling import Positive
 from discreet.plan.tuning.candidates import Candidates, grid_of
@@ -94,7 +94,7 @@ class PartsSearch(Candidates):
 
     def part_of(self, identifier: int | str) -> int:
         """The part (from 0) of the unit with this identifier, by a hash: all parts are equally likely."""
-        return (hashed(identifier, self.salt) * self.parts) >> 64
+        return (identifier_hash(identifier, self.salt) * self.parts) >> 64
 
     def check(self, plan: FixedPlan) -> None:
         """Refuse what no theorem here covers, and settings that are not what they seem."""
