@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 
 import torch
 from torch import nn
 
+from discreet.clipping.admission.admission import private_names
 from discreet.clipping.digests import state_digests
 from discreet.core.errors import PrivacyViolation
 from discreet.training.callbacks.base import Told, ToldAlone
 
 
-def check_moved(before: Mapping[str, str], now: Mapping[str, str], trained: frozenset[str]) -> None:
+def check_moved(before: Mapping[str, str], now: Mapping[str, str], trained: Set[str]) -> None:
     """`PrivacyViolation` unless the tensors whose digests differ are the `trained` ones."""
     moved = {name for name in now if now[name] != before.get(name)}
     if moved - trained:
@@ -38,8 +39,7 @@ class FirstStep(ToldAlone):
         """Check once, after a step that was taken with a learning rate above zero."""
         if self._rate > 0:
             model = self._model()
-            names = frozenset(name for name, one in model.named_parameters(remove_duplicate=False) if one.requires_grad)
-            check_moved(self._before, state_digests(model), names)
+            check_moved(self._before, state_digests(model), private_names(model))
             self._rate = float("-inf")
         elif self._rate == 0:
             self._rate = self._largest_rate()
