@@ -20,7 +20,7 @@ from discreet.core.events import SparseHistogram
 from discreet.data.tables.categories import Category, formula_like
 from discreet.data.tables.files.reading import blocks
 from discreet.data.tables.schema import Schema
-from discreet.data.tables.values import BadValue, category_of, occurring
+from discreet.data.tables.values import BadValue, Marks, category_of, occurring
 from discreet.queries import Account
 from discreet.queries.sparse_histogram import frequent, sparse_histogram
 
@@ -60,30 +60,26 @@ def counts_of(path: Path, schema: Schema, names: Sequence[str]) -> Counts:
     found: dict[str, dict[str, int]] = {name: {} for name in names}
     start = 0
     for block in blocks(path, schema, names):
-        for name in names:
-            _add(found[name], path, name, schema, _occurring(path, name, block, start, schema))
+        for name, total in found.items():
+            column = schema.columns[name]
+            assert isinstance(column, Category)
+            try:
+                _add(total, block.column(name), column, schema.marks)
+            except BadValue as bad:
+                raise InputError(f"{path}: row {start + bad.row + 1}, column {name!r}: {bad}") from None
+            if len(total) > _MOST:
+                raise InputError(
+                    f"{path}: column {name!r} has more than {_MOST} different values, too many for categories; say "
+                    "type: ignore, or list the categories that matter"
+                )
         start += block.num_rows
     return found
 
 
-def _occurring(path: Path, name: str, block: pa.RecordBatch, start: int, schema: Schema) -> list[tuple[str, int]]:
-    column = schema.columns[name]
-    try:
-        return occurring(block.column(name), schema.marks, numeric=isinstance(column, Category) and column.numeric)
-    except BadValue as bad:
-        raise InputError(f"{path}: row {start + bad.row + 1}, column {name!r}: {bad}") from None
-
-
-def _add(total: dict[str, int], path: Path, name: str, schema: Schema, more: Sequence[tuple[str, int]]) -> None:
-    column = schema.columns[name]
-    assert isinstance(column, Category)
-    named = category_of(column, schema.marks)
-    for text, count in more:
+def _add(total: dict[str, int], values: pa.Array, column: Category, marks: Marks) -> None:
+    """Add the counts of a block's values to the total."""
+    named = category_of(column, marks)
+    for text, count in occurring(values, marks, numeric=column.numeric):
         value = named.get(text, text)
         if 0 < len(value) <= _LONGEST and value.isprintable() and not formula_like(value):
             total[value] = total.get(value, 0) + count
-    if len(total) > _MOST:
-        raise InputError(
-            f"{path}: column {name!r} has more than {_MOST} different values, too many for categories; say type: "
-            "ignore, or list the categories that matter"
-        )

@@ -86,7 +86,7 @@ class Schema(Frozen):
     def _check_wide(self) -> None:
         wide = [name for name, column in self.columns.items() if isinstance(column, FreeText | Image)]
         apart = {*wide[:1], *self.target, *self.subgroups, self.unit_column, self.row_id}
-        beside = [name for name, column in self.columns.items() if not isinstance(column, Ignore) and name not in apart]
+        beside = [name for name in self._not_ignored if name not in apart]
         if wide and beside:
             raise ValueError(
                 f"the model sees {wide[0]!r} and no other column beside it; say type: ignore for it, or for all "
@@ -95,9 +95,8 @@ class Schema(Frozen):
 
     def check_target(self, name: str) -> None:
         """Refuse a target that is not declared, or cannot be predicted."""
-        known = [name for name, column in self.columns.items() if not isinstance(column, Ignore)]
         if name not in self.columns:
-            raise ValueError(f"the target {name!r} is not a column of the schema; it has {_few(known)}")
+            raise ValueError(f"the target {name!r} is not a column of the schema; it has {_few(self._not_ignored)}")
         column = self.columns[name]
         if name in (self.unit_column, self.row_id):
             what = "says whose a row is" if name == self.unit_column else "names the rows"
@@ -129,9 +128,13 @@ class Schema(Frozen):
     @property
     def read(self) -> tuple[str, ...]:
         """The columns to read: all that are not ignored, and those of unit and row_id."""
-        named = [name for name, column in self.columns.items() if not isinstance(column, Ignore)]
+        named = self._not_ignored
         extra = [name for name in (self.unit_column, self.row_id) if name is not None and name not in named]
         return (*named, *extra)
+
+    @property
+    def _not_ignored(self) -> list[str]:
+        return [name for name, column in self.columns.items() if not isinstance(column, Ignore)]
 
     @property
     def drops(self) -> tuple[str, ...]:
@@ -156,8 +159,7 @@ class Schema(Frozen):
         if self.wide is not None:
             return (self.wide[0],)
         apart = {*self.target, self.unit_column, self.row_id}
-        names = [name for name, column in self.columns.items() if not isinstance(column, Ignore)]
-        return tuple(name for name in names if name not in apart)
+        return tuple(name for name in self._not_ignored if name not in apart)
 
     def changed(self, **changes: Any) -> Schema:
         """The schema with some of its fields set anew, checked again."""

@@ -29,7 +29,7 @@ from discreet.data.tables.drafting.draft_column import (
 )
 from discreet.data.tables.drafting.from_public import PublicColumns, public_columns
 from discreet.data.tables.drafting.ranges_bought import with_ranges_bought
-from discreet.data.tables.files.column_kinds import ABSENT, Kind, kind_of, whole
+from discreet.data.tables.files.column_kinds import ABSENT, Kind, column_kind, whole
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.dialect import FOUND_OUT, found_format
 from discreet.data.tables.files.foreign import FOREIGN
@@ -98,7 +98,7 @@ def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_
             csv = found_format(path, csv, find)
     rows = first_rows(path, csv)
     marks = Marks((), csv.decimal, csv.thousands)
-    kinds = {name: kind_of(whole(rows, name), marks) for name in rows.column_names}
+    kinds = {name: column_kind(whole(rows, name), marks) for name in rows.column_names}
     seen = [public_columns(one, kinds, known.target, newlines=csv.newlines) for one in known.public]
     columns = {name: column_line(name, kind, seen, known) for name, kind in kinds.items()}
     if text and csv.header and NO_NAME in columns and NO_NAME not in (known.unit, known.target):

@@ -16,7 +16,7 @@ from discreet.data.tables.amounts import amounts
 from discreet.data.tables.categories import formula_like
 from discreet.data.tables.columns import Date, Number
 from discreet.data.tables.drafting.missing_codes import missing_codes
-from discreet.data.tables.files.column_kinds import ABSENT, WIDEST, WIDEST_DAYS, Kind, kind_of, whole
+from discreet.data.tables.files.column_kinds import ABSENT, WIDEST, WIDEST_DAYS, Kind, column_kind, whole
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.dialect import FOUND_OUT, found_format
 from discreet.data.tables.files.reading import blocks, first_rows, is_text
@@ -80,7 +80,7 @@ def public_columns(
         with said_plainly(path):
             csv = found_format(path, csv, FOUND_OUT)
     rows, marks = first_rows(path, csv), Marks(ABSENT, csv.decimal, csv.thousands)
-    own = {name: kind_of(whole(rows, name), marks) for name in rows.column_names if name in kinds}
+    own = {name: column_kind(whole(rows, name), marks) for name in rows.column_names if name in kinds}
     names = list(own)
     numbers = [name for name in names if {own[name].name, kinds[name].name} <= {"whole", "number"}]
     days = [name for name in names if own[name].name == kinds[name].name == "date" and not own[name].formats]

@@ -21,7 +21,7 @@ Of several labels, each has the metrics of two classes; of several numbers, each
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -59,7 +59,8 @@ def metrics_of(encoder: Encoder, outputs: Array, targets: Array, groups: Mapping
     `outputs` (rows, outputs) of the model, `targets` as encoded. `InputError` for a subgroup that is too small.
     """
     check_groups(groups)
-    said, found = encoder.decode(outputs), _of(encoder, encoder.decode(outputs), targets)
+    said = encoder.decode(outputs)
+    found = _of(encoder, said, targets)
     if encoder.task == "classes" and len(targets):
         found |= _confusion(said.argmax(axis=1), targets.astype(np.int64), encoder.classes)
     for name, rows in groups.items():
@@ -101,14 +102,14 @@ def _confusion(best: IntArray, true: IntArray, names: Sequence[str]) -> dict[str
     if len(names) > _MOST_COUNTED:
         return {}
     counts = np.bincount(true * len(names) + best, minlength=len(names) ** 2).reshape(len(names), len(names))
-    found = {f"{RECALL}{name}": float(row[place] / row.sum()) for place, (name, row) in _occurring(names, counts)}
+    found = {
+        f"{RECALL}{name}": float(counts[place, place] / counts[place].sum())
+        for place, name in enumerate(names)
+        if counts[place].any()
+    }
     for name, row in zip(names, counts, strict=True):
         found |= {rows_name(name, other): float(count) for other, count in zip(names, row, strict=True)}
     return found
-
-
-def _occurring(names: Sequence[str], counts: IntArray) -> Iterator[tuple[int, tuple[str, IntArray]]]:
-    return ((place, pair) for place, pair in enumerate(zip(names, counts, strict=True)) if pair[1].sum())
 
 
 def _classes(shares: Array, true: IntArray, names: Sequence[str], *, alike: bool = False) -> dict[str, float]:

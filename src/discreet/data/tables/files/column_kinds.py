@@ -57,7 +57,7 @@ _SAMPLE = 100
 """Dates are looked for in so many values first: one that is no date settles a column of any length."""
 
 
-def kind_of(values: pa.Array, marks: Marks) -> Kind:
+def column_kind(values: pa.Array, marks: Marks) -> Kind:
     """The kind of the first values of a column. Values that stand for a missing one do not count."""
     values = plain(values, Marks(_EVER, marks.decimal, marks.thousands, marks.trim)).drop_null()
     if not pa.types.is_string(values.type):
