@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -54,39 +53,31 @@ def shardable(
     what does not go with weights that are shared out."""
     if not team.sharded:
         return options
-    check = partial(_refuse_unshared, options, plan, model, optimizer, public, averaging)
+
+    def check() -> None:
+        if options.name not in (AUTO, *_ENGINES):
+            raise InputError(
+                f'the engine {options.name!r} needs all weights at once; with shard="fully" take the engine "auto" '
+                f'(--set engine=auto), or use "replicate"'
+            )
+        what = None
+        if plan.clipping.FOLLOWS or plan.clipping.BOX or plan.clipping.geometry is not None:
+            what = f"clipping {plan.clipping.kind!r} keeps a state of all parameters or of every step"
+        elif len(plan.sampling.strategy) > 1:
+            what = "correlated noise keeps the sums of earlier steps"
+        elif plan.metrics:
+            what = "private metrics are computed by the whole model"
+        elif public.beside is not None:
+            what = "a gradient of public rows is computed by the whole model"
+        elif averaging is not None:
+            what = "an average of iterates is a second model"
+        if what is not None:
+            raise InputError(f'{what}, which a run with shard="fully" does not have; leave it out, or use "replicate"')
+        check_number_by_number(optimizer)
+        weight_units(model)
+
     team.together("what can be shared out", check)
     return replace(options, name=_ENGINES[0] if options.name == AUTO else options.name, features_once=False)
-
-
-def _refuse_unshared(
-    options: EngineOptions,
-    plan: Plan | AdaptivePlan,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    public: PublicData,
-    averaging: object,
-) -> None:
-    if options.name not in (AUTO, *_ENGINES):
-        raise InputError(
-            f'the engine {options.name!r} needs all weights at once; with shard="fully" take the engine "auto" '
-            f'(--set engine=auto), or use "replicate"'
-        )
-    what = None
-    if plan.clipping.FOLLOWS or plan.clipping.BOX or plan.clipping.geometry is not None:
-        what = f"clipping {plan.clipping.kind!r} keeps a state of all parameters or of every step"
-    elif len(plan.sampling.strategy) > 1:
-        what = "correlated noise keeps the sums of earlier steps"
-    elif plan.metrics:
-        what = "private metrics are computed by the whole model"
-    elif public.beside is not None:
-        what = "a gradient of public rows is computed by the whole model"
-    elif averaging is not None:
-        what = "an average of iterates is a second model"
-    if what is not None:
-        raise InputError(f'{what}, which a run with shard="fully" does not have; leave it out, or use "replicate"')
-    check_number_by_number(optimizer)
-    weight_units(model)
 
 
 class ShardedRun:
