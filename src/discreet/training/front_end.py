@@ -102,14 +102,17 @@ def front_end(options: EngineOptions, copy: PublicCopy, data: PrivateData, plan:
     Of the data, only the shape of a row is used: whether features fit is decided by the declared population. Not for a
     plan with a line search, which measures losses of the whole model.
     """
-    model, dataset = copy.model, data.dataset
-    if not options.features_once or plan.line_search is not None or data.transform is not None:
-        return FrontEnd()
-    if not is_pair(dataset):
-        return FrontEnd()
-    if type(model) is not nn.Sequential or "forward" in vars(model):
-        return FrontEnd()
-    if any(one._forward_hooks or one._forward_pre_hooks for one in model.modules()):
+    model = copy.model
+    may_have_one = (
+        options.features_once
+        and plan.line_search is None
+        and data.transform is None
+        and is_pair(data.dataset)
+        and type(model) is nn.Sequential
+        and "forward" not in vars(model)
+        and not any(one._forward_hooks or one._forward_pre_hooks for one in model.modules())
+    )
+    if not may_have_one:
         return FrontEnd()
     alone = options.name in ENGINES and ENGINES[options.name].float_bits is None
     at_once = 1 if alone else min(_MANY, max(_FEW, math.isqrt(int(plan.population)) // 2))

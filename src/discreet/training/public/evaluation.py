@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import torch
@@ -28,24 +29,21 @@ def evaluate(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Te
     numbers (`ValuedCrossEntropy`).
     """
     device = next(model.parameters()).device
-    loss, correct, classes, squares, numbers = 0.0, 0, False, 0.0, False
+    totals = defaultdict[str, float](float)
     with torch.no_grad(), evaluation_mode(model):
         size = rows_at_once(model, inputs[:1].to(device), _AT_ONCE)
         for x, y in zip(torch.split(inputs, size), torch.split(targets, size), strict=True):
             x, y = x.to(device), y.to(device)
             output = model(x)
-            classes = isinstance(output, Tensor) and output.dim() > 1 and not y.is_floating_point() and y.dim() == 1
-            loss += _loss(criterion, output, y)
+            totals["loss"] += _loss(criterion, output, y)
+            if isinstance(output, Tensor) and output.dim() > 1 and not y.is_floating_point() and y.dim() == 1:
+                totals["accuracy"] += int((output.argmax(1) == y).sum())
             error = _error(criterion, output, y)
             if error is not None:
-                numbers, squares = True, squares + float((error.double() ** 2).flatten(1).mean(1).sum())
-            if classes:
-                correct += int((output.argmax(1) == y).sum())
-    metrics = {"loss": loss / len(targets)}
-    if classes:
-        metrics["accuracy"] = correct / len(targets)
-    if numbers:
-        metrics["rmse"] = (squares / len(targets)) ** 0.5
+                totals["rmse"] += float((error.double() ** 2).flatten(1).mean(1).sum())
+    metrics = {name: total / len(targets) for name, total in totals.items()}
+    if "rmse" in metrics:
+        metrics["rmse"] **= 0.5
     return metrics
 
 
