@@ -84,7 +84,15 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["steps"] == 3
     assert set(facts["public_test"]) == {"loss", "accuracy", "baseline accuracy"}
     assert run(["verify", "deep/model", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["accepted"] is True
+    verdict = json.loads(capsys.readouterr().out)
+    assert verdict["accepted"] is True
+    assert verdict["claim"] == {
+        "epsilon": facts["epsilon"],
+        "delta": 1e-3,
+        "adjacency": "add_remove",
+        "unit": "example",
+        "on_top": [],
+    }
 
 
 def test_without_public_data_no_metric_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +161,9 @@ def test_a_tampered_folder_exits_with_one(name: str, check: str, capsys: pytest.
     assert f"FAILED  {check}:" in out
     assert "REJECTED" in out
     assert run(["verify", "mine-private", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["accepted"] is False
+    verdict = json.loads(capsys.readouterr().out)
+    assert verdict["accepted"] is False
+    assert verdict["claim"] is None
 
 
 # Engines, noise, shared ledgers ---------------------------------------------------------------------------------------

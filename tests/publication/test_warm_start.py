@@ -62,6 +62,8 @@ def test_the_certificate_names_the_run_and_everyone_is_told(
     answer = verify(folder)
     assert answer.accepted
     assert f"come on top: {run} (epsilon at most" in answer.summary
+    assert answer.claim is not None
+    assert [line.startswith(f"{run} (epsilon at most") for line in answer.claim["on_top"]] == [True]
     assert reviewer.main([str(folder)]) == 0
     assert "what they cost comes on top" in capsys.readouterr().out
     for page in ("report.html", "README.md"):

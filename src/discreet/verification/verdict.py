@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,9 @@ class Verification:
 
     checks: tuple[Check, ...]
     summary: str
+    claim: Mapping[str, Any] | None = None
+    """Of an accepted folder epsilon, delta, adjacency, unit, and in `on_top` the private runs that it started from and
+    does not cover; None of a rejected one."""
 
     @property
     def accepted(self) -> bool:
@@ -43,4 +47,5 @@ class Verification:
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON-ready data."""
         checks = [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in self.checks]
-        return {"accepted": self.accepted, "summary": self.summary, "checks": checks}
+        claim = None if self.claim is None else dict(self.claim)
+        return {"accepted": self.accepted, "summary": self.summary, "claim": claim, "checks": checks}

@@ -88,7 +88,8 @@ def verify(
         if pages and all(check.passed for check in checks):
             checks.append(Check("pages", *check_pages(facts, folder, pages)))
         checks.append(Check("other files", *check_others(facts, folder, strict=strict)))
-    return Verification(tuple(checks), _summary(facts, checks))
+    claim = _claim(facts) if all(check.passed for check in checks) else None
+    return Verification(tuple(checks), _summary(facts, checks), claim)
 
 
 def _answered(name: str, question: Question, facts: dict[str, Any], folder: Path) -> Check:
@@ -250,6 +251,12 @@ _QUESTIONS: tuple[tuple[str, Question], ...] = (
     ("epsilon", _epsilon),
     ("ex post", _ex_post),
 )
+
+
+def _claim(facts: dict[str, Any]) -> dict[str, Any]:
+    """What an accepted folder claims, and the earlier private runs that come on top of it, in words."""
+    named = {name: facts["claim"][name] for name in ("epsilon", "delta", "adjacency", "unit")}
+    return named | {"on_top": [one.line for one in EarlierRun.named(facts.get("warm_start"))]}
 
 
 def _summary(facts: dict[str, Any], checks: list[Check]) -> str:
