@@ -56,6 +56,7 @@ def test_another_table_of_that_name(path: Path) -> None:
 @pytest.mark.parametrize("address", ["mysql://host/db", "sqlite:///x", "https://host", "postgres://host/db"])
 def test_addresses_that_are_not_served(address: str) -> None:
     refused(lambda: Ledger(address), "postgresql://")
+    refused(lambda: Ledger(address), "postgresql://..., not postgres://...")
 
 
 @pytest.mark.parametrize("name", ["what?mode=memory", "50%20percent", "a b#c", "semi;colon", ":memory:", "file:x"])

@@ -314,4 +314,6 @@ def _engine(where: str) -> Engine:
         raise LedgerError(f"PostgreSQL needs {error.name}; install discreet[postgres]") from None
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise LedgerError(f"cannot use the ledger address: {error}; give a path or postgresql://...") from None
-    raise LedgerError("a ledger is a file (give a path) or a PostgreSQL database (postgresql://...)")
+    raise LedgerError(
+        "a ledger is a file (give a path) or a PostgreSQL database (postgresql://..., not postgres://...)"
+    )
