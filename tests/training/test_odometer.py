@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from problems import linear, tiny_plan, tiny_training
+from torch import nn
 
 from discreet.accounting.adaptive import odometers
 from discreet.accounting.adaptive.filters import RdpOrderFilter
@@ -176,3 +177,20 @@ def test_what_is_ex_post_opens_no_run_and_adds_up_with_nothing(tmp_path: Path) -
     ledger.close()
     with pytest.raises(InputError, match="only guarantees"):
         BasicFilter(1.0, 1e-5).cost_of(said)  # type: ignore[arg-type]
+
+
+def test_a_plan_shows_its_odometer_and_a_loop_that_goes_on_is_told_how_to_end(tmp_path: Path) -> None:
+    plan = tiny_plan(odometer="renyi", stop_at=reads(2))
+    assert f"odometer: renyi, ends the run before it reads more than {reads(2):.6g}" in str(plan)
+    assert "odometer: renyi, read only" in str(tiny_plan(odometer="renyi"))
+    assert "odometer" not in str(tiny_plan())
+    with tiny_training(tmp_path, plan=plan).session() as session:
+        while session.ready():
+            with session.step() as step:
+                for chunk in step.chunks:
+                    step.add(nn.CrossEntropyLoss(), chunk)
+        with (
+            pytest.raises(BudgetExhausted, match=r"in a loop of your own, `while session.ready\(\):` ends"),
+            session.step(),
+        ):
+            pytest.fail("a step was taken")

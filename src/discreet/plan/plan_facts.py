@@ -8,6 +8,7 @@ from typing import Protocol
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.guarantee import Guarantee
 from discreet.core.rounding import delta_up, places_up
+from discreet.plan.adaptive.odometer_rule import Reading
 from discreet.plan.clip_rules import ClipRule
 from discreet.plan.fixed import FixedPlan
 from discreet.plan.metrics import Metric
@@ -31,6 +32,8 @@ class AnyPlan(Protocol):
     def clipping(self) -> ClipRule: ...
     @property
     def metrics(self) -> Sequence[Metric]: ...
+    @property
+    def odometer(self) -> Reading | None: ...
     @property
     def delta(self) -> float: ...
 
@@ -57,9 +60,18 @@ def named_facts(plan: AnyPlan, steps: str, noise: str, **more: str) -> dict[str,
         "noise multiplier": noise,
         **more,
         "metrics bought": ", ".join(metric.name for metric in plan.metrics) or None,
+        "odometer": _odometer(plan),
         "epsilon": places_up(plan.guarantee().epsilon),
         "delta": f"{delta_up(plan.delta)}{large_delta(plan.delta, plan.population)}",
     }
+
+
+def _odometer(plan: AnyPlan) -> str | None:
+    """The kind of odometer and where it ends the run, in words; None without one."""
+    if plan.odometer is None:
+        return None
+    ends = f"ends the run before it reads more than {plan.odometer.most:.6g}" if plan.odometer.most else "read only"
+    return f"{plan.odometer.odometer.kind}, {ends}"
 
 
 def large_delta(delta: float, population: float) -> str:

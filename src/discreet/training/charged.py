@@ -58,7 +58,10 @@ class Charged:
     def next(self) -> Receipt:
         """The receipt of the next step, or of the choice of its size; `BudgetExhausted` if there is none."""
         if not self.left:
-            raise BudgetExhausted(f"the run is over: {self.ended}; nothing more may be released")
+            raise BudgetExhausted(
+                f"the run is over: {self.ended}; nothing more may be released; in a loop of your own, `while "
+                "session.ready():` ends with the run"
+            )
         return self.take(self._receipts.popleft())
 
     def next_metric(self) -> tuple[Receipt, Metric] | None:
