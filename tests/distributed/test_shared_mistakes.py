@@ -30,6 +30,10 @@ MET: dict[str, tuple[str, int]] = {
     "another_draw": ("not at the same step", 0),
     "a_budget_that_is_spent": ("nothing was charged", 0),
     "another_loss": ("another loss", 0),
+    "public_rows_in_one": ("another evaluation .public rows, evaluate_every, early.", 0),
+    "evaluations_at_other_steps": ("another evaluation", 0),
+    "an_early_end_in_one": ("another evaluation", 0),
+    "a_checkpoint_of_the_first": ("at different places .*in all of them. Nothing more was released", 3),
     "train_alone": ("a run is one process", 0),
 }
 """What processes say, and how many steps were released before."""

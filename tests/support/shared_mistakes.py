@@ -29,7 +29,7 @@ from discreet.core.errors import DiscreetError
 from discreet.core.release import Receipt
 from discreet.distributed.lanes import Lanes
 from discreet.randomness import TestStream
-from discreet.training import Training
+from discreet.training import EarlyStopping, PublicData, Training
 from discreet.training.drawing import Draws
 from discreet.training.preflight.engine_check import CHECKED
 from discreet.training.run import agreement
@@ -203,6 +203,31 @@ def another_loss(folder: Path) -> None:
                     step.add((lambda output, target: output.sum()) if OTHER else one.criterion, chunk)
 
 
+def public_rows_in_one(folder: Path) -> None:
+    """As if only the first process had to look at them."""
+    training(folder, public=None if OTHER else PublicData(test=blobs(9, seed=1))).run()
+
+
+def evaluations_at_other_steps(folder: Path) -> None:
+    training(folder, public=PublicData(test=blobs(9, seed=1))).run(evaluate_every=1 + RANK)
+
+
+def an_early_end_in_one(folder: Path) -> None:
+    early = EarlyStopping("loss", 1, least=100.0)
+    training(folder, public=PublicData(test=blobs(9, seed=1))).run(early=None if OTHER else early)
+
+
+def a_checkpoint_of_the_first(folder: Path) -> None:
+    """Each process has to take part in it; some steps were released before."""
+    one = training(folder)
+    with one.session() as session:
+        while session.ready():
+            with session.step() as step:
+                step.add_all(one.criterion)
+            if session.between_blocks and not OTHER:
+                one.save(session)
+
+
 def train_alone(folder: Path) -> None:
     """A run without `shard` in one of several processes."""
     tiny_training(folder, model=nn.Linear(4, 3)).run()
@@ -231,6 +256,10 @@ MISTAKES: dict[str, Callable[[Path], None]] = {
         another_draw,
         a_budget_that_is_spent,
         another_loss,
+        public_rows_in_one,
+        evaluations_at_other_steps,
+        an_early_end_in_one,
+        a_checkpoint_of_the_first,
         train_alone,
     )
 }

@@ -89,7 +89,7 @@ class Ranks:
         if any(one[0] != purpose for one in told):
             raise PrivacyViolation(
                 f"the processes of the run are at different places ({', '.join(sorted({one[0] for one in told}))}); "
-                "start the same program in all of them. Nothing was released"
+                "start the same program in all of them. Nothing more was released"
             )
         return [one[1] for one in told]
 

@@ -215,6 +215,7 @@ class Training:
         """
         epsilon, every = self.plan.guarantee().epsilon, every_so_often(self.plan.steps, evaluate_every)
         self.watch.check(early, {metric.name for metric in self.plan.metrics})
+        self.team.agree("evaluation (public rows, evaluate_every, early)", *self.watch.has_rows, every, early)
         followers = self.team.together("callbacks", lambda: as_callbacks(callbacks))
         with (
             self.session() as session,

@@ -83,6 +83,11 @@ class Watch:
         if self._average is not None:
             self._average.update(position)
 
+    @property
+    def has_rows(self) -> tuple[bool, bool]:
+        """Whether there are public rows to test on, and to validate on."""
+        return self._test is not None, self._validation is not None
+
     def check(self, early: EarlyStopping | None, bought: Collection[str]) -> None:
         """Refuse an early-stopping rule that the run, which buys the private metrics `bought`, cannot follow.
         To be asked before the run is opened."""
