@@ -82,7 +82,7 @@ def test_so_are_queries_and_whatever_opens_a_run(tmp_path: Path, monkeypatch: py
     ledger.close()
     plan = tiny_plan(before=(Gaussian(8.0, Query.COUNT),))
     with (
-        pytest.raises(InputError, match="one process"),
+        pytest.raises(InputError, match=r"one process; start one only \(python, not torchrun\)\. Nothing was charged$"),
         answered_first(plan, nn.Linear(4, 3), tmp_path / "run"),
     ):
         pytest.fail("the run was opened")

@@ -13,6 +13,7 @@ from torch import nn
 from discreet.clipping.digests import combined_digest, state_digests
 from discreet.core.errors import InputError, LedgerError, PrivacyViolation
 from discreet.core.events import Event, flatten
+from discreet.core.processes import refuse_several_processes
 from discreet.ledger import QUERIES, Entry
 from discreet.plan import AdaptivePlan, Plan
 from discreet.plan.timeline import UNANSWERED
@@ -74,6 +75,7 @@ def answered_first(
     """
     if not plan.before:
         raise InputError("the plan has no queries before its first step; give their events with before when making it")
+    refuse_several_processes(shared=False)
     (options,) = with_former("answered_first", former, run=RunOptions.of(run))
     whole = plan.with_initial_state(combined_digest(state_digests(model)))
     folder = RunFolder(options.path)
