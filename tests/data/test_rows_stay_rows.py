@@ -65,6 +65,26 @@ def test_an_open_quote_swallows_no_rows_where_values_have_line_breaks(
         list(found)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["lf", "crlf", "cr"])
+@pytest.mark.parametrize("newlines", [False, True])
+def test_rows_above_do_not_decide_whether_a_row_is_a_comment(newlines: bool, end: str, tmp_path: Path) -> None:
+    """Comments are left out at the top, and a file without names has rows there: once the first row was gone, the next
+    ones were left out too."""
+    path, plain = tmp_path / "t.csv", {"header": False, "newlines": newlines}
+
+    def rows(lines: list[str], **csv: Any) -> int:
+        path.write_bytes(end.join([*lines, ""]).encode())
+        return sum(len(block) for block in blocks(path, schema(csv=plain | csv), ["kind", "age", "ill"]))
+
+    sound, odd = "x,a,50,1", "#7,b,40,0"
+    assert rows(["# made by hand", "#", sound, sound], comment="#") == 2
+    assert rows([sound, odd, "x #,a,1,1"]) == rows(["# one", "# two", sound, odd, sound], skip=2) == 3
+    for lines in ([sound, odd], ["# made by hand", sound, sound, odd, sound]):
+        at = lines.index(odd) + 1
+        with pytest.raises(InputError, match=rf"line {at} begins with the comment mark '#'.*csv: {{skip: 1}}"):
+            rows(lines, comment="#")
+
+
 def test_blanks_after_a_closing_quote_are_read_of_language_models_too(tmp_path: Path) -> None:
     """As of other tables; and a file with one quote out of place is refused whole, whatever else is in it."""
     sound = ["text,kind", '"a, ""film""" ,good', '"two\nlines"\t,bad', 'plain , "odd"']

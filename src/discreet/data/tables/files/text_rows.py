@@ -69,6 +69,7 @@ def text_rows(path: Path, csv: CsvFormat) -> Iterator[TextRows]:
                     f"{path} has a row of more than {size}: a quote is not closed, or the delimiter is another"
                 )
             if cut:
+                _refuse_comments(path, rest[:cut], line, csv)
                 yield TextRows(rest[:cut], line)
                 line += lines_in(rest[:cut])
                 rest = rest[cut:]
@@ -128,6 +129,21 @@ def _without_top(data: bytes, csv: CsvFormat) -> tuple[bytes, int]:
             break
         place, count = line.end(), count + 1
     return data[place:], count
+
+
+def _refuse_comments(path: Path, data: bytes, line: int, csv: CsvFormat) -> None:
+    """Refuse a row that begins like a comment, in a file without names at its top: it would be left out there, so the
+    rows above would decide whether it counts. `line`: the number of the first line of `data`."""
+    if csv.header or csv.comment is None:
+        return
+    mark = csv.comment.encode()
+    found = re.search(rb"(?:\A|[\r\n])" + re.escape(mark), data)
+    if found is not None:
+        number = line + lines_in(data[: found.end() - len(mark)])
+        raise InputError(
+            f"{path}: line {number} begins with the comment mark {csv.comment!r}, and comments stand at the top "
+            "alone; say how many lines to leave out there (csv: {skip: 1}) in the place of comment"
+        )
 
 
 def _last_end(data: bytes, csv: CsvFormat) -> int:
