@@ -16,6 +16,7 @@ from forging import Change, Facts, edit, edit_consistently, finds, put, resealed
 from problems import CLASSES, FEATURES
 
 from discreet import publish, verify
+from discreet.verification.checks.sensitivity import RULES, check_clipping
 
 pytestmark = pytest.mark.usefixtures("recomputed_once")
 
@@ -169,3 +170,17 @@ def test_shared_weights_count_once(originals: dict[str, Path]) -> None:
         "second": ["second.bias"],
         "head": ["head.weight", "head.bias"],
     }
+
+
+@pytest.mark.parametrize(("groups", "letters"), [(10_000, 1), (1, 1_001)])
+def test_many_groups_do_not_keep_a_reader_busy(groups: int, letters: int) -> None:
+    norms = {f"{'x' * letters}{number}": 1.0 for number in range(groups)}
+    facts = {
+        "plan": {"clipping": {"kind": "groups", "norms": norms}},
+        "clipping": {"rule": RULES["groups"], "sensitivity": 1.0, "groups": {}, "aliases": {}},
+        "model": {"private": [f"tensor {number}" for number in range(1_001)]},
+    }
+    assert check_clipping(facts, {}, {}) == (
+        False,
+        "more groups and trained tensors, or longer names, than are compared",
+    )

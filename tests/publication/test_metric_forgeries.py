@@ -14,9 +14,10 @@ import pytest
 from forging import Facts, claim, edit, edit_consistently, facts_of, finds, put, resealed, times
 from problems import blobs, certified_run, tiny_plan
 
-from discreet import publish, verify
+from discreet import InputError, publish, verify
 from discreet.core.adjacency import Adjacency
 from discreet.plan import AdaptivePlan, Constant, Metric, Plan, PoissonSampling
+from discreet.verification.checks import private_metrics
 
 pytestmark = pytest.mark.usefixtures("recomputed_once")
 
@@ -233,3 +234,11 @@ def test_metrics_of_people(tmp_path: Path) -> None:
     assert "of the people were held out" in report
     assert "steps, and 1 metric, on batches" in report
     assert "and the 1 metric on private rows that it buys" in report
+
+
+def test_a_plan_that_buys_at_every_step_does_not_fill_the_memory(original: Path) -> None:
+    bought = facts_of(original)["plan"]
+    bought["noise"] = [{"multiplier": 1.5, "steps": 2**20}]
+    bought["metrics"][0]["every"] = 1
+    with pytest.raises(InputError, match="more than 1,048,576 purchases"):
+        private_metrics.all_events(bought)

@@ -21,6 +21,9 @@ _QUERIES = {"accuracy": "centred_bit", "loss": "loss", "size": "count"}
 SIZE_IS_PUBLIC = ("fixed_size", "shuffle")
 """Samplers that need the number of rows to train on."""
 
+MOST_BOUGHT = 2**20
+"""Plans that buy more metrics are refused, so that a stranger's certificate cannot fill its reader's memory."""
+
 BEFORE = "before"
 """The name of queries before the first step, in place of a metric's name."""
 
@@ -70,6 +73,9 @@ def in_order(plan: dict[str, Any]) -> list[tuple[dict[str, Any], int, str | None
     """All events of a fixed plan as (event, how often, name of the metric; None for steps, `BEFORE` for queries)."""
     steps = planned(plan)
     whole, known = steps_in(steps), metrics_of(plan)
+    if sum(whole // (metric["every"] or whole) for metric in known) > MOST_BOUGHT:
+        raise InputError(f"more than {MOST_BOUGHT:,} purchases of metrics are not followed")
+    events = {name_of(metric): event_of(metric) for metric in known}
     metrics = sorted(known, key=lambda metric: bool(metric["kind"] != "size"))
     found: list[tuple[dict[str, Any], int, str | None]] = [(event, 1, BEFORE) for event in queries_of(plan)]
     done = 0
@@ -83,7 +89,7 @@ def in_order(plan: dict[str, Any]) -> list[tuple[dict[str, Any], int, str | None
             found.append((event, taken, None))
             done, left = done + taken * size, left - taken
             bought = [one for one in metrics if _due_after(done - 1, one, whole, known) == done]
-            found += [(event_of(one), 1, name_of(one)) for one in bought]
+            found += [(events[name_of(one)], 1, name_of(one)) for one in bought]
     return found
 
 
