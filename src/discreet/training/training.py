@@ -33,6 +33,7 @@ from discreet.training.guard import Guard
 from discreet.training.individual_filter import filter_of
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.preflight.ingredients import Ingredients
+from discreet.training.preflight.plan_check import warn_of_a_still_scheduler
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.public.extra_rows import PublicBatches
@@ -70,7 +71,7 @@ class Training:
       assumption on rounding; "reference" for debugging; or `EngineOptions`. `preflight.line` says which, and how it and
       the noise were checked; it is logged (logger "discreet", DEBUG) when a session is opened.
     - `geometry`: the source of the scales of ellipsoid or box clipping (`clipping.geometry`). Public.
-    - `scheduler`: stepped after every step. `averaging`: publish the average of iterates, not the last.
+    - `scheduler`: stepped by `run` after every step; in a loop of your own, by you. `averaging`: publish the average.
     - `shard`: several processes (torchrun) take the steps together and run the same program (docs/distributed.md).
       "replicate": each has the whole model; "fully": each keeps a part of it.
 
@@ -264,6 +265,7 @@ class Training:
     def result(self, session: Session) -> Trained:
         """The trained model so far, for `publish`; refused if anything but releases changed it."""
         self.team.together("the result", lambda: session.check_result(self.watch.average))
+        warn_of_a_still_scheduler(self.scheduler, session.position if self.team.first else 0)
         self._shared_out.end()
         self.team.together("the result", lambda: check_unchanged(self.model, *self._checked.declared))
         entries = record_for_all(self.team, session.ledger.where, session.run, session.position, session.attempt)

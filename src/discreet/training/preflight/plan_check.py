@@ -124,3 +124,13 @@ def _check_whole(release: Event) -> None:
             f"counts with noise {noise_multiplier(release):g} are too coarse to count single rows; take noise below "
             f"2^{GRID_BITS + 1}"
         )
+
+
+def warn_of_a_still_scheduler(scheduler: LRScheduler | None, steps: int) -> None:
+    """Say that a scheduler was left where it began, as happens in a loop of the user's own: `run` steps it."""
+    if steps > 1 and getattr(scheduler, "last_epoch", None) == 0:
+        _log.warning(
+            "the scheduler was never stepped in %d steps, so the learning rate stayed where it began; in a loop of "
+            "your own call scheduler.step() after each step, as run() does",
+            steps,
+        )
