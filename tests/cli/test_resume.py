@@ -48,6 +48,14 @@ def interrupted(capsys: pytest.CaptureFixture[str], *options: str) -> None:
     assert Path("out.run/checkpoint.json").exists()
 
 
+def test_blocks_of_a_recipe_say_what_an_interruption_loses(capsys: pytest.CaptureFixture[str]) -> None:
+    with stopping_after(10):
+        assert run([*write({"steps": 60, "block": 4}), "--out", "out"]) == 128 + signal.SIGINT
+    assert "stopped after step 10 of 60 (charged with it and lost: 2 more); " in capsys.readouterr().err
+    assert run(["train", "--resume", "out.run"]) == 0
+    assert json.loads(Path("out/certificate.json").read_text())["charged_steps"] == 60
+
+
 def charged(ledger: str = "out.run/ledger.sqlite") -> int:
     opened = Ledger(ledger)
     try:

@@ -67,6 +67,10 @@ def test_a_course_of_shuffled_batches_is_whole_epochs() -> None:
     assert math.isclose(epochs.epsilon, guarantee(Repeat(Gaussian(2.0), 2), 1e-4, "zero_out").epsilon, rel_tol=1e-6)
 
 
+def test_its_blocks_are_those_of_the_recipe() -> None:
+    assert (plan().block, plan(block=7).block) == (50, 7)
+
+
 def test_samplers_without_a_filter_are_refused() -> None:
     with pytest.raises(InputError, match="fixed_size sampling has no filter; use poisson, shuffle or none"):
         plan(rate=None, sampling={"kind": "fixed_size", "batch": 100}, adjacency="replace_one")

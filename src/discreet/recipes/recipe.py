@@ -77,8 +77,8 @@ class Recipe(Frozen):
     components of these, bought before the first step and covered by the plan; the model gets rows projected on them.
     `averaging` (`start`, `decay`) publishes the average of iterates. `public` (`{share: 20%, weight: 0.3}`) joins the
     exact gradient of rows declared public to every step. `engine`, `autocast` and `fixed_rows` are those of
-    `discreet.EngineOptions`. `keep_spent`: where units have budgets of their own (`sampling: {kind: individual, period:
-    200, full: 50}`), keep what each has spent in a private file.
+    `discreet.EngineOptions`. `block`: steps charged at a time. `keep_spent`: where units have budgets of their own
+    (`sampling: {kind: individual, period: 200, full: 50}`), keep what each has spent in a private file.
     """
 
     data: Source
@@ -121,6 +121,7 @@ class Recipe(Frozen):
     evaluate_every: Annotated[int | None, Field(ge=1)] = None
     averaging: Averaging | None = None
     public: RecipePublic | None = None
+    block: Count | None = None
     keep_spent: bool = False
 
     @field_validator("features", mode="before")
@@ -204,6 +205,7 @@ class Recipe(Frozen):
             holdout=self.holdout,
             odometer=self.odometer,
             stop_at=self.stop_at,
+            block=self.block,
         )
         return plan if self.epsilon is None else plan.calibrate(self.epsilon)
 
@@ -275,6 +277,7 @@ class Recipe(Frozen):
             holdout=self.holdout,
             odometer=self.odometer,
             stop_at=self.stop_at,
+            **({} if self.block is None else {"block": self.block}),
         )
 
     def load_data(self, path: Path | None) -> Split:
