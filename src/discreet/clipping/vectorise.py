@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from torch import backends
+import torch
+from torch import Tensor, backends
 from torch._library import custom_ops
 from torch.autograd import Function
 from torch.func import vmap
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 
 def own_rule() -> str | None:
@@ -33,9 +36,30 @@ def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *arg
     """
     if (name := own_rule()) is not None:
         raise RuntimeError(f"{name} has a vmap rule of its own, which may not keep examples apart")
+
+    def one(*given: Any) -> Any:
+        of_example = [value for value, axis in zip(given, in_dims, strict=True) if axis is not None]
+        with _OwnMemory(next(leaf for leaf in tree_leaves(of_example) if isinstance(leaf, Tensor))):
+            return function(*given)
+
     with warnings.catch_warnings(), _no_fast_path():
         warnings.filterwarnings("ignore", "There is a performance drop")
-        return vmap(function, in_dims=in_dims, randomness="different")(*args)
+        return vmap(one, in_dims=in_dims, randomness="different")(*args)
+
+
+class _OwnMemory(TorchFunctionMode):
+    """A mode in which `torch.empty` gives each example memory of its own, as `new_empty` of the example does. Examples
+    may not draw different numbers into memory that they have in common, which is how torchvision drops branches."""
+
+    def __init__(self, example: Tensor) -> None:
+        super().__init__()
+        self._example = example
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if func is not torch.empty or made.layout is not torch.strided or "out" in (kwargs or {}):
+            return made
+        return self._example.new_empty(made.shape, dtype=made.dtype, device=made.device)
 
 
 @contextmanager

@@ -1,0 +1,42 @@
+"""Models that draw numbers into memory of their own run under vmap, with numbers of its own for each example."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import ENGINES, Chunk, Clip
+
+CLIP = Clip(1e6, 2.0**-30)
+
+
+class Branch(nn.Module):
+    """A scale that the module holds itself, and a branch that is dropped for half of the examples, as torchvision does
+    it in ConvNeXt and Swin."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = torch.empty([len(x), 1], dtype=x.dtype, device=x.device)
+        kept.bernoulli_(0.5)
+        counted = torch.empty(1, dtype=torch.int64).fill_(2)
+        return x + self.scale * x * kept * counted
+
+
+def _weighted(output: Tensor, target: Tensor) -> Tensor:
+    return output.sum(1) * target
+
+
+def test_each_example_drops_its_branch_by_itself() -> None:
+    """Row i adds 2 x 2^i or nothing to each entry, so the sum tells who was dropped. That all of twelve rows are dropped
+    or none has probability 2^-11, and the seed is fixed."""
+    torch.manual_seed(0)
+    model, inputs, targets = Branch(), torch.ones(12, 4), 2.0 ** torch.arange(12)
+    found = ENGINES["vmap"].clipped_sum(model, _weighted, Chunk(inputs, targets), CLIP)["scale"]
+    assert torch.all(found == found[0])
+    assert found[0] % 2 == 0
+    assert 0 < found[0] < 2 * (2**12 - 1)
+    again = ENGINES["vmap"].clipped_sum(model, _weighted, Chunk(inputs, targets), CLIP)["scale"]
+    assert again[0] != found[0]
