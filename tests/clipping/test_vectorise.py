@@ -30,8 +30,8 @@ def _weighted(output: Tensor, target: Tensor) -> Tensor:
 
 
 def test_each_example_drops_its_branch_by_itself() -> None:
-    """Row i adds 2 x 2^i or nothing to each entry, so the sum tells who was dropped. That all of twelve rows are dropped
-    or none has probability 2^-11, and the seed is fixed."""
+    """Row i adds 2 x 2^i or nothing to each entry, so the sum tells who was dropped. That all of twelve rows are
+    dropped or none has probability 2^-11, and the seed is fixed."""
     torch.manual_seed(0)
     model, inputs, targets = Branch(), torch.ones(12, 4), 2.0 ** torch.arange(12)
     found = ENGINES["vmap"].clipped_sum(model, _weighted, Chunk(inputs, targets), CLIP)["scale"]
