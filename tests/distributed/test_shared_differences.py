@@ -22,7 +22,7 @@ MET: dict[str, tuple[str, int]] = {
     "another_activation": ("another model: the kinds of its modules", 0),
     "other_canaries": ("another declaration of canaries", 0),
     "another_slope": ("different gradients of the same random row", 0),
-    "other_scales": ("not at the same step of one plan", 0),
+    "other_scales": ("another geometry of clipping .*Nothing was charged", 0),
     "more_views": ("another augmentation of the data", 0),
     "another_transform": ("another augmentation of the data", 0),
     "another_precision": ("different gradients of the same random row", 0),

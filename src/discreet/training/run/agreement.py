@@ -71,6 +71,7 @@ def agreed(
     team.agree("model: the shapes and names of its weights", *sorted(found.declared[0]))
     team.agree("state of the model (seed torch before it is built)", *map(combined_digest, found.declared))
     team.agree("plan", found.plan.fingerprint())
+    team.agree("geometry of clipping", *_scales(found))
     team.agree("declaration of canaries", found.canaries)
     if team.sites is None:
         digest = team.together("a digest of the data", lambda: _digest(found.parts.training))
@@ -112,6 +113,12 @@ def _tensors(criterion: Criterion) -> list[str]:
     """Digests of the tensors of a loss, such as the weights of classes."""
     digests = state_digests(criterion) | hidden_digests(criterion) if isinstance(criterion, nn.Module) else {}
     return [f"{name} {digest}" for name, digest in sorted(digests.items())]
+
+
+def _scales(found: Checked) -> list[str]:
+    """Digests of the scales that gradients are divided by before they are clipped."""
+    clips = found.clipping.preflight_clips()
+    return [f"{name} {tensor_digest(one)}" for clip in clips for name, one in sorted((clip.scales or {}).items())]
 
 
 def _views(found: Checked) -> str:
