@@ -29,6 +29,7 @@ from discreet.data.tables import (
 from discreet.data.tables.bought import _range
 from discreet.data.tables.categories import Boolean
 from discreet.data.tables.drafting.draft import draft
+from discreet.data.tables.drafting.draft_column import Known
 from discreet.data.tables.evaluation.public_metrics import auroc, calibration_error, metrics_of
 from discreet.data.tables.files import text_rows
 from discreet.data.tables.values import MISSING, UNSEEN, Marks, codes
@@ -145,6 +146,28 @@ def test_parquet_is_read_as_csv_is(csv: Path, tmp_path: Path) -> None:
     one, other = public_table(csv, encoder), public_table(tmp_path / "t.parquet", encoder)
     assert torch.equal(one.inputs, other.inputs)
     assert torch.equal(one.targets, other.targets)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([1.0, 2.0**53, None], r"row 2, column 'ward': '9007199254740992.0' is too large a whole number to be exact"),
+        ([["A"], ["B"], ["A"]], "row 1, column 'ward': the column is of type list<.*correct its type in the table"),
+    ],
+    ids=["large", "lists"],
+)
+def test_a_subgroup_that_cannot_be_read_is_said_with_its_place(values: list[Any], said: str, tmp_path: Path) -> None:
+    """And in a draft, of which a public table shows the categories."""
+    path, private = tmp_path / "t.parquet", tmp_path / "t.csv"
+    pq.write_table(pa.table({"age": [1, 2, 3], "ward": values, "ill": [True, False, True]}), path)
+    columns = {"age": FACTS["columns"]["age"], "ward": {"type": "category", "categories": ["1"]}}
+    grouped = schema(unit="row", target="ill", subgroups=["ward"], columns=columns | {"ill": {"type": "boolean"}})
+    with pytest.raises(InputError, match=said):
+        public_table(path, Encoder(grouped))
+    private.write_text("age,ward,ill\n1,A,1\n2,B,0\n")
+    if not isinstance(values[0], list):
+        with pytest.raises(InputError, match=r"t.parquet: column 'ward': .* is too large a whole number"):
+            draft(private, known=Known(public=(path,)))
 
 
 def test_how_files_are_written(tmp_path: Path) -> None:

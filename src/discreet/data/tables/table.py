@@ -20,7 +20,7 @@ from discreet.data.tables.files.as_written import as_written
 from discreet.data.tables.images import Once, opened, sources
 from discreet.data.tables.problems import Problems
 from discreet.data.tables.row_store import StoredRows, private_store
-from discreet.data.tables.values import BadValue, Marks, identifiers
+from discreet.data.tables.values import BadValue, identifiers
 
 Seen = Callable[[Tensor], Tensor]
 """Fixed features: from inputs (rows, width) to features (rows, ...), each row by itself."""
@@ -104,13 +104,15 @@ def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> P
     inputs, targets = [], []
     codes: dict[str, list[IntArray]] = {name: [] for name in schema.subgroups}
     wanted = [name for name in schema.read if name not in _apart(encoder)]
-    encoder = Encoder(as_written(path, schema, wanted))
+    encoder, start = Encoder(as_written(path, schema, wanted)), 0
     for rows, block in _encoded(path, encoder, wanted):
         assert rows.targets is not None
         inputs.append(_as(rows, seen_as).inputs)
         targets.append(rows.targets)
         for name, parts in codes.items():
-            parts.append(encoder.codes(name, block)[rows.kept])
+            with _placed(path, start, name):
+                parts.append(encoder.codes(name, block)[rows.kept])
+        start += block.num_rows
     if not sum(map(len, inputs)):
         raise InputError(f"{path} has no rows; give a table with at least one")
     found = torch.from_numpy(np.concatenate(targets))
@@ -178,7 +180,8 @@ def _encoded(path: Path, encoder: Encoder, wanted: Sequence[str]) -> Iterator[tu
         for name in (schema.unit_column, schema.row_id):
             if name is None or name not in block.schema.names:
                 continue
-            block = _with(block, name, _identified(path, block.column(name), marks, start, name))
+            with _placed(path, start, name):
+                block = _with(block, name, identifiers(block.column(name), marks))
         yield rows, block
         start += block.num_rows
         if problems.full:
@@ -186,9 +189,11 @@ def _encoded(path: Path, encoder: Encoder, wanted: Sequence[str]) -> Iterator[tu
     problems.check()
 
 
-def _identified(path: Path, values: pa.Array, marks: Marks, start: int, name: str) -> pa.Array:
+@contextmanager
+def _placed(path: Path, start: int, name: str) -> Iterator[None]:
+    """A bad value as an `InputError` with its place. `start`: the number of the first row of its block."""
     try:
-        return identifiers(values, marks)
+        yield
     except BadValue as bad:
         raise InputError(f"{path}: row {start + bad.row + 1}, column {name!r}: {bad}") from None
 

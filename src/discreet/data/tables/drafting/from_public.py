@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from discreet.core.array_types import Array
+from discreet.core.errors import InputError
 from discreet.data.tables.amounts import amounts
 from discreet.data.tables.categories import formula_like
 from discreet.data.tables.columns import Date, Number
@@ -22,7 +23,7 @@ from discreet.data.tables.files.dialect import FOUND_OUT, found_format
 from discreet.data.tables.files.reading import blocks, first_rows, is_text
 from discreet.data.tables.files.reading_errors import said_plainly
 from discreet.data.tables.schema import Schema
-from discreet.data.tables.values import Marks, occurring
+from discreet.data.tables.values import BadValue, Marks, occurring
 from discreet.plan.pydantic_base import validate
 
 _MOST = 64
@@ -96,8 +97,11 @@ def public_columns(
         for name in found:
             found[name].append(_present(block.column(name), own[name], schema))
         for name in listed:
-            texts[name].update(dict(occurring(block.column(name), schema.marks)))
-            ordered.setdefault(name, _own_order(block.column(name), schema.marks))
+            try:
+                texts[name].update(dict(occurring(block.column(name), schema.marks)))
+                ordered.setdefault(name, _own_order(block.column(name), schema.marks))
+            except BadValue as bad:
+                raise InputError(f"{path}: column {name!r}: {bad}") from None
     prose = tuple(name for name, values in texts.items() if len(values) > count / 2 and _are_sentences(values))
     unlike = tuple(name for name, values in texts.items() if len(values) > max(_MOST, count / 2))
     few = {name: values for name, values in texts.items() if 0 < len(values) <= _MOST and name not in prose}
