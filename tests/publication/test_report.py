@@ -18,11 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reports import HOSTILE, Walk, facts_of, small_plan
 
+from discreet.accounting import Method
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events.event_json import to_json
 from discreet.core.rounding import places_down, places_up
-from discreet.plan import NoSampling, Plan
+from discreet.plan import IndividualSampling, NoSampling, Plan, ShuffleSampling
 from discreet.publication.pages.charts import svg_charts
 from discreet.publication.pages.formats import percent_up
 from discreet.publication.pages.report import attack_risk, attacks, epsilon_curve, released, report_page
@@ -153,6 +154,23 @@ def test_curve_is_monotone_brackets_and_ends_at_the_claim(phases: Any) -> None:
     assert middle.lower is not None
     assert middle.lower <= exact.epsilon
     assert exact.lower <= middle.upper
+
+
+@pytest.mark.parametrize("sampling", [IndividualSampling(period=4, full=2), ShuffleSampling(batch=6)])
+def test_a_period_that_has_begun_is_not_known_from_below(sampling: Any) -> None:
+    """A unit has budget for two steps of four, or is in one of four: after the first step less can be said of it than
+    after all four. At full length one step has epsilon 0.7255, by the closed form, where a period has 1.0607."""
+    plan = Plan.make(
+        sampling, population=24, steps=8, noise_multiplier=5.0, clip_norm=1.0, delta=1e-5, adjacency=Adjacency.ZERO_OUT
+    )
+    curve = epsilon_curve(facts_of(plan), plan)
+    lower = {point.step: point.lower for point in curve}
+    assert [lower[step] for step in (1, 2, 3)] == [0.0] * 3
+    first_period = plan.first_guarantee(4, plan.delta, Method.PLD).lower
+    assert first_period is not None
+    assert first_period > 0.3
+    assert [lower[step] for step in (4, 5, 6, 7)] == pytest.approx([first_period] * 4, rel=0.02)
+    assert curve[0].upper > 0.7
 
 
 def prefix_phases(plan: Plan, count: int) -> tuple[Any, ...]:

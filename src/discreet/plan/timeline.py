@@ -73,6 +73,16 @@ def first_steps(
     return Compose(tuple(found))
 
 
+def whole_periods(plan: FixedPlan, count: int) -> int:
+    """The number of charged steps among the first `count` up to the end of the last period that is complete."""
+    begin = 0
+    for segment in order(plan):
+        if count < begin + segment.length:
+            return count - (count - begin) % segment.places
+        begin += segment.length
+    return begin
+
+
 def last_step(plan: FixedPlan) -> int:
     """The number of charged steps up to the last step of training, itself included; metrics may follow it."""
     ends = itertools.accumulate(segment.length for segment in order(plan))

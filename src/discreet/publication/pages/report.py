@@ -26,6 +26,7 @@ from discreet.core.events.event_json import from_json, to_json
 from discreet.core.metric_names import unit_of
 from discreet.core.rounding import places_up
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
+from discreet.plan.timeline import whole_periods
 from discreet.publication.pages.adaptive_course import course
 from discreet.publication.pages.certificate_facts import certified_epsilon
 from discreet.publication.pages.charts import svg_charts
@@ -121,7 +122,7 @@ def epsilon_curve(facts: dict[str, Any], plan: Plan) -> list[Prefix]:
     The first steps release part of what all steps release, so an upper bound for more steps holds for fewer. That makes
     the curve monotone although its points are computed to a coarse tolerance. With many noise multipliers, groups of
     neighbouring ones are accounted at their smallest for the upper bound and at their largest for the lower: adding
-    noise is post-processing.
+    noise is post-processing. Only a whole period is known from below: one that has begun counts for the upper bound.
     """
     claim = facts["claim"]
     method = Method.RDP if claim["method"] == "rdp" else Method.PLD
@@ -129,7 +130,8 @@ def epsilon_curve(facts: dict[str, Any], plan: Plan) -> list[Prefix]:
     less, more = _grouped(plan, largest=False), _grouped(plan, largest=True)
     for count in reversed(_counts(plan.charges, len(tally(plan.event())))):
         above = less.first_guarantee(count, plan.delta, method, _coarse)
-        below = above if more == less else more.first_guarantee(count, plan.delta, method, _coarse)
+        whole = whole_periods(plan, count)
+        below = above if (more, whole) == (less, count) else more.first_guarantee(whole, plan.delta, method, _coarse)
         lower = None if below.lower is None or points[-1].lower is None else min(below.lower, points[-1].lower)
         points.append(Prefix(count, min(above.epsilon, points[-1].upper), lower))
     return points[::-1]
