@@ -56,6 +56,8 @@ def test_what_was_bought_is_in_the_certificate_and_on_the_pages(original: Path) 
     assert "holdout accuracy" in report
     assert "| 8 | training loss |" in card
     assert "| held out of training | 30 %: epsilon is that of the dearer part |" in card
+    assert "the population of the data to train on: 16.8 rows |" in card
+    assert "| To check it | discreet verify FOLDER; for most plans also verify.py, with NumPy alone |" in card
 
 
 def fingerprinted(facts: Facts) -> None:

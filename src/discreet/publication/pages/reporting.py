@@ -123,7 +123,7 @@ def answers(
         ("Declared public", _declared(facts, plan, words)),
         ("Not private", _not_private(facts, spec)),
         ("Code", software(facts)),
-        ("To check it", "discreet verify FOLDER, or verify.py with NumPy alone"),
+        ("To check it", "discreet verify FOLDER; for most plans also verify.py, with NumPy alone"),
     ]
 
 
@@ -161,7 +161,8 @@ def _guarantee(claim: Mapping[str, Any], plan: Plan | AdaptivePlan) -> str:
 
 
 def _declared(facts: dict[str, Any], plan: Plan | AdaptivePlan, words: Words) -> str:
-    of = "one part of the data" if isinstance(plan.search, PartsSearch) else "the data"
+    of = "the data" if plan.holdout is None else "the data to train on"
+    of = "one part of the data" if isinstance(plan.search, PartsSearch) else of
     text = f"every figure of the plan, among them the population of {of}: {number(plan.population)} {words.many}"
     if plan.delta * plan.population >= 1:
         text += "; delta is not below 1 / population"
