@@ -115,6 +115,29 @@ def test_every_kind_of_run_has_a_record_that_the_registry_takes(folders: list[Pa
             assert parameters.get("delta", 0.0) == one.facts["claim"]["delta"]
 
 
+NEIGHBOURS = {
+    "poisson": ("any number", "is private as well", "whose row was not used"),
+    "shuffle": ("a public number", "is taken to be public", "whose row was not used"),
+    "fixed size": ("a public number", "is taken to be public", "whose row was replaced by another"),
+    "people": ("any number", "is private as well", "whose rows were not used"),
+}
+"""By kind of run: how many units neighbours have, whether that is private, and whom an attack accuses wrongly."""
+
+
+@pytest.mark.parametrize("kind", NEIGHBOURS)
+def test_what_is_said_of_size_and_attacks_is_that_of_the_adjacency(folders: list[Path], kind: str) -> None:
+    """Where the number of units is public, whether somebody is in the data may be seen from it."""
+    domain, known, accused = NEIGHBOURS[kind]
+    one = certified(next(folder for folder in folders if folder.name == kind))
+    entries = {entry.question: entry.answer or "" for section in sections(one, Holder()) for entry in section.entries}
+    written = record(one, Holder.model_validate(BASIC))["deployment"]["dp_variant"]
+    assert f"wrongly accuses 1 in 100 of those {accused} finds at most" in entries["Its meaning"]
+    assert known in entries["Size"]
+    assert "not read" not in entries["Size"]
+    assert written["data_domain"].startswith(f"Data sets of {domain} of")
+    assert ("the number of rows" in written["unprotected_quantities"]) == (domain == "a public number")
+
+
 def test_the_fixture_can_refuse_a_record(folders: list[Path]) -> None:
     import jsonschema
 

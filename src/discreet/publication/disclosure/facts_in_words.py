@@ -76,13 +76,21 @@ def neighbours(one: Certified) -> str:
     return f"Two data sets are neighbours if {one.words.neighbours.get(adjacency, adjacency)} ({adjacency})"
 
 
+def size(one: Certified) -> str:
+    """Whether the number of units is private."""
+    return one.words.size.get(one.facts["claim"]["adjacency"], "").rstrip(".")
+
+
 def meaning(one: Certified) -> str:
     """Tier, and the best attack at one wrong accusation in a hundred."""
     which, name = tier(certified_epsilon(one.facts))
     best = attacks(attack_risk(one.facts["claim"], one.plan))[1]["best"]
+    out, used = f"whose {one.words.was} not used", f"whose {one.words.was} used"
+    if one.facts["claim"]["adjacency"] == "replace_one":
+        out, used = one.words.replaced
     return (
-        f"tier {which} of 3 ({name}). An attack that wrongly accuses 1 in 100 of those who were not in the data "
-        f"finds at most {percent_up(best)} of those who were"
+        f"tier {which} of 3 ({name}). An attack that wrongly accuses 1 in 100 of those {out} finds at most "
+        f"{percent_up(best)} of those {used}"
     )
 
 

@@ -81,7 +81,10 @@ def _basic(holder: Holder, published: str) -> dict[str, Any]:
 
 def _domain(one: Certified) -> str:
     columns = ", ".join(f"{name} ({what})" for name, what in one.purpose.columns)
-    return f"Data sets of any number of {one.words.many}" + (f", each with the columns {columns}." if columns else ".")
+    size = "any" if one.facts["claim"]["adjacency"] == "add_remove" else "a public"
+    return f"Data sets of {size} number of {one.words.many}" + (
+        f", each with the columns {columns}." if columns else "."
+    )
 
 
 def _loss(one: Certified, holder: Holder) -> dict[str, Any]:
@@ -96,7 +99,7 @@ def _loss(one: Certified, holder: Holder) -> dict[str, Any]:
         **unit,
         "number_of_privacy_units": round(one.plan.population),
         "privacy_parameters": parameters,
-        "privacy_parameters_details": f"{says.answered(one)['Guarantee']}. The number of units is declared, not read.",
+        "privacy_parameters_details": f"{says.answered(one)['Guarantee']}. The number of units is the declared one.",
     }
 
 

@@ -89,7 +89,7 @@ def _accuracy(one: Certified, holder: Holder) -> Section:
         (
             Entry(
                 "On public rows",
-                found or "no figure, for there were no public rows, and private ones are not scored",
+                found or "no figure, for there were no public rows",
                 True,
             ),
             *([] if groups is None else [_stated("By subgroup", f"{groups} (95 % intervals)")]),
@@ -105,9 +105,7 @@ def _around(one: Certified, holder: Holder) -> tuple[Section, Section, Section]:
         "what an observer of the training itself learns (times, memory, traffic, logs) is outside the bound; of the "
         "run, releases and public figures alone are in the folder"
     )
-    size = (
-        f"the declared population, {number(one.plan.population)} {one.words.many}, is public; the true size is not read"
-    )
+    size = f"the declared population, {number(one.plan.population)} {one.words.many}, is public. {says.size(one)}"
     return (
         Section(
             "Side channels",

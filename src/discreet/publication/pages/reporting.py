@@ -121,7 +121,7 @@ def answers(
             "accounting come from one plan; the rest is listed under the assumptions",
         ),
         ("Declared public", _declared(facts, plan, words)),
-        ("Not private", _not_private(facts, spec)),
+        ("Not private", _not_private(facts, spec, words)),
         ("Code", software(facts)),
         ("To check it", "discreet verify FOLDER; for most plans also verify.py, with NumPy alone"),
     ]
@@ -170,10 +170,12 @@ def _declared(facts: dict[str, Any], plan: Plan | AdaptivePlan, words: Words) ->
     return text if rows is None else f"{text}; {rows}"
 
 
-def _not_private(facts: dict[str, Any], spec: ModelSpec) -> str:
+def _not_private(facts: dict[str, Any], spec: ModelSpec, words: Words) -> str:
     trained, total = len(facts["model"]["private"]), len(facts["model"]["initial"])
     warm = ", as other private runs released it" if "warm_start" in facts else ""
     parts = [f"the state that training started from{warm}"]
+    if facts["claim"]["adjacency"] != "add_remove":
+        parts.append(f"the number of {words.many}")
     if trained < total:
         parts.append(f"tensors that were not trained ({number(total - trained)} of {number(total)})")
     if spec.preprocessing:

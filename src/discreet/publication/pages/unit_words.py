@@ -17,6 +17,8 @@ class Words:
     """The words after "whether your" in a sentence about somebody's data."""
     adds: str
     others: str
+    replaced: tuple[str, str]
+    """Those whose data was replaced by somebody else's, and those whose was not."""
     several: str
     """The meaning of the promise for a person with more than one unit."""
     neighbours: Mapping[str, str]
@@ -30,6 +32,7 @@ ROW = Words(
     was="row was",
     adds="row <em>adds</em>",
     others="every other row",
+    replaced=("whose row was replaced by another", "whose row was used as it is"),
     several="A person with several rows is protected less",
     neighbours={
         "add_remove": "one row is added or removed",
@@ -50,6 +53,7 @@ PERSON = Words(
     was="rows were",
     adds="rows <em>add</em>, all of them together",
     others="all rows of everybody else",
+    replaced=("whose rows were replaced by others", "whose rows were used as they are"),
     several="A person whose rows have several identifiers is protected less",
     neighbours={
         "add_remove": "all rows of one person are added or removed",
