@@ -30,7 +30,7 @@ CHANGES = {
     for part in PAGE.split("\n## ")[1:]
     if "```diff" in part
 }
-REFUSED = re.findall(r"^```py\n(.*?)^```\n\n```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+REFUSED = re.findall(r"^```py\n((?:(?!```)[^\n]*\n)*)```\n\n```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 TRAINER = next(name for name in CHANGES if name.startswith("BERT"))
 LORA = """
 from peft import LoraConfig, get_peft_model
