@@ -45,7 +45,7 @@ _NODES = frozenset({torch.Tensor.grad_fn.__get__, torch.Tensor.data.__set__})  #
 _UNCOUNTED = frozenset({torch.Tensor.data.__get__})  # type: ignore[attr-defined]
 """Access to a tensor of the same memory, of which torch does not count how often it is written to."""
 
-_UNKNOWN_CHECKPOINTS = "is checkpointed in a way that is not followed; torch 2.12 and 2.13 do it in one that is"
+_UNKNOWN_CHECKPOINTS = "is checkpointed in a way that is not followed; torch 2.12 to 2.15 do it in one that is"
 
 
 class Taker(Protocol):
