@@ -103,6 +103,7 @@ APART: dict[str, Callable[[Tensor], Tensor]] = {
     "one-hot": lambda h: h + F.one_hot(h.argmax(1), 16),
     "heads": _heads,
     "filled": _filled,
+    "many sizes": lambda h: h + sum(torch.ones(size).mean() for size in (5 * 7 * 11, 13 * 17 * 19, 23 * 29 * 31 * 37)),
     "in place": lambda h: (h * 1).add_(1).mul_(2),
     "axes swapped in place": _swapped,
     "channels last, pooled to one place": lambda h: F.adaptive_avg_pool2d(

@@ -14,8 +14,9 @@ from discreet.clipping.separation.recording.recorder import Recorder
 FEWEST = 5
 """The rows of the smallest batch that a proof covers: a model may treat a single row differently."""
 
-_SIZES = (FEWEST, 7, 11, 13, 17, 19, 23, 29, 31)
-"""The batch sizes to try in turn, until none divides an unrelated size of the model by chance."""
+_SIZES = (FEWEST, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73)
+"""The batch sizes to try in turn, until one divides no unrelated size of the model by chance. DenseNets have
+channels in all multiples of 32 or 48 up to 2,208, and each prime up to 59 divides one."""
 
 
 Run = Callable[[int], None]
@@ -34,7 +35,10 @@ def recorded(run: Run, rows: int, items: Sequence[Any] = ()) -> list[Program]:
 
 def examined(run: Run, items: Sequence[Any] = ()) -> Template:
     """The program of `run` for batches of any size; `Mixes` if there is no single one, or no proof for it."""
+    unrelated: set[int] = set()
     for small, large in itertools.pairwise(_SIZES):
+        if any(length % small == 0 for length in unrelated):
+            continue
         first, *again = recorded(run, small, items)
         other, *_ = recorded(run, large, first.items)
         if (fault := first.fault or other.fault) is not None:
@@ -42,6 +46,7 @@ def examined(run: Run, items: Sequence[Any] = ()) -> Template:
         try:
             template = Template(first, other)
         except Ambiguous:
+            unrelated |= _unrelated(first, other)
             continue
         except Differs as error:
             raise Mixes(str(error)) from None
@@ -52,6 +57,15 @@ def examined(run: Run, items: Sequence[Any] = ()) -> Template:
             raise Mixes("what it does depends on how many examples there are, or were before")
         return template
     raise Mixes("its sizes are multiples of every size of a batch that was tried")
+
+
+def _unrelated(one: Program, other: Program) -> set[int]:
+    """The lengths of tensors that are the same in the programs for two batch sizes."""
+    found: set[int] = set()
+    for some, others in zip(one.seen, other.seen, strict=True):
+        for before, after in zip(some.shapes, others.shapes, strict=False):
+            found.update(length for length, again in zip(before, after, strict=False) if length == again and length)
+    return found
 
 
 def proved(run: Run) -> Template:
