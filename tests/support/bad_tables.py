@@ -136,6 +136,10 @@ TRAIN: dict[str, tuple[bytes, dict[str, Any], str]] = {
         "no column to predict from",
     ),
     "an unknown encoding": (text(), {"csv": {"encoding": "utf-9"}}, "unknown encoding"),
+    **{
+        f"rows that may change the next ones, {name}": (text(), {"csv": {"encoding": name}}, "one row may change")
+        for name in ("hz", "iso2022_jp_2", "ISO-2022-KR", "raw_unicode_escape", "unicode_escape", "utf7")
+    },
     "a subgroup that is no category": (text(), {"subgroups": ["age"]}, "subgroups: 'age'"),
     "faults of several rows": (
         text(row(age="true"), row(age="fifty")),

@@ -9,6 +9,9 @@ from pydantic import Field, field_validator, model_validator
 
 from discreet.plan.pydantic_base import Frozen
 
+_OF_ESCAPES = ("hz", "idna", "iso2022", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7")
+"""Encodings begin with these in which characters of a row may end it, or change how the next rows are read."""
+
 One = Annotated[str, Field(min_length=1, max_length=1)]
 
 
@@ -36,11 +39,14 @@ class CsvFormat(Frozen):
         try:
             found = codecs.lookup(value)
             found.incrementaldecoder()
-            if found._is_text_encoding and "a,1".encode(found.name).decode(found.name) == "a,1":
-                return found.name
+            known = found._is_text_encoding and "a,1".encode(found.name).decode(found.name) == "a,1"
         except (LookupError, ValueError, TypeError):  # codecs of Python's own that are no encodings of texts
-            pass
-        raise ValueError("unknown encoding; for example utf-8, latin-1, cp1252, utf-16")
+            known = False
+        if not known:
+            raise ValueError("unknown encoding; for example utf-8, latin-1, cp1252, utf-16")
+        if found.name.startswith(_OF_ESCAPES):
+            raise ValueError("one row may change how the next are read in this encoding; convert the file to utf-8")
+        return str(found.name)
 
     @model_validator(mode="after")
     def _marks_differ(self) -> CsvFormat:
