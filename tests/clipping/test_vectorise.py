@@ -40,3 +40,34 @@ def test_each_example_drops_its_branch_by_itself() -> None:
     assert 0 < found[0] < 2 * (2**12 - 1)
     again = ENGINES["vmap"].clipped_sum(model, _weighted, Chunk(inputs, targets), CLIP)["scale"]
     assert again[0] != found[0]
+
+
+class Known(nn.Module):
+    """Python reads a number from memory that the module asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.scale * float(torch.empty(1).fill_(2.0))
+
+
+def test_memory_without_random_numbers_can_be_read() -> None:
+    found = ENGINES["vmap"].clipped_sum(Known(), _weighted, Chunk(torch.ones(3, 4), torch.ones(3)), CLIP)
+    torch.testing.assert_close(found["scale"], torch.full((4,), 6.0), check_dtype=False)
+
+
+class PartlyWritten(Branch):
+    """Half of the memory is never written to."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = torch.empty([len(x), 4])
+        kept[:, :2].bernoulli_(1.0)
+        return x * self.scale * kept
+
+
+def test_memory_that_nobody_wrote_to_is_zero() -> None:
+    [torch.full((3, 1, 4), 7.0) for _ in range(1000)]  # which memory of the next tensors still holds
+    found = ENGINES["vmap"].clipped_sum(PartlyWritten(), _weighted, Chunk(torch.ones(3, 4), torch.ones(3)), CLIP)
+    torch.testing.assert_close(found["scale"], torch.tensor([3.0, 3.0, 0.0, 0.0]), check_dtype=False)

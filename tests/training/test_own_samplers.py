@@ -12,7 +12,7 @@ from torch import nn
 
 from discreet import InputError, Plan, Training, UnsupportedModel
 from discreet.data import Sites
-from discreet.sampling import PoissonSampler
+from discreet.sampling import PoissonSampler, as_promised
 
 PLAN = Plan.poisson(population=40, batch=10, steps=2, clip_norm=1.0, noise_multiplier=1.0, delta=1e-3)
 
@@ -81,3 +81,9 @@ def test_an_optimizer_that_wants_a_closure_is_refused_before_anything_is_charged
     with pytest.raises(UnsupportedModel, match="a Closed, whose step cannot be called without arguments"):
         training(tmp_path / "run", Closed)
     assert not (tmp_path / "run").exists()
+
+
+def test_batches_in_few_bits_have_room_for_the_place_of_a_site() -> None:
+    """In eight bits, 43 units on from unit 100 would be another row, or none."""
+    (batch,) = as_promised(PLAN.sampler, (np.array([3, 43], dtype=np.int8),), 100)
+    assert (batch + 100).tolist() == [103, 143]

@@ -32,7 +32,9 @@ def own_rule() -> str | None:
 def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *args: Any) -> Any:
     """Call `function` for all examples at once; random numbers differ between examples. Errors are those of vmap.
 
-    `RuntimeError` if a vmap rule exists that is not torch's: nobody has proved that it keeps examples apart.
+    Memory from `torch.empty` is one for all examples, which is what Python code can read. A function that draws numbers
+    into it runs again, with such memory for each example. `RuntimeError` if a vmap rule exists that is not torch's:
+    nobody has proved that it keeps examples apart.
     """
     if (name := own_rule()) is not None:
         raise RuntimeError(f"{name} has a vmap rule of its own, which may not keep examples apart")
@@ -44,12 +46,17 @@ def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *arg
 
     with warnings.catch_warnings(), _no_fast_path():
         warnings.filterwarnings("ignore", "There is a performance drop")
+        try:
+            return vmap(function, in_dims=in_dims, randomness="different")(*args)
+        except RuntimeError as error:
+            if "inplace randomness on an unbatched tensor" not in str(error):
+                raise
         return vmap(one, in_dims=in_dims, randomness="different")(*args)
 
 
 class _OwnMemory(TorchFunctionMode):
-    """A mode in which `torch.empty` gives each example memory of its own, as `new_empty` of the example does. Examples
-    may not draw different numbers into memory that they have in common, which is how torchvision drops branches."""
+    """A mode in which `torch.empty` gives each example memory of its own, of zeros, so that none is read that nobody
+    wrote. Torchvision drops branches by drawing into such memory."""
 
     def __init__(self, example: Tensor) -> None:
         super().__init__()
@@ -59,7 +66,7 @@ class _OwnMemory(TorchFunctionMode):
         made = func(*args, **(kwargs or {}))
         if func is not torch.empty or made.layout is not torch.strided or "out" in (kwargs or {}):
             return made
-        return self._example.new_empty(made.shape, dtype=made.dtype, device=made.device)
+        return self._example.new_zeros(made.shape, dtype=made.dtype, device=made.device)
 
 
 @contextmanager

@@ -63,14 +63,14 @@ def address(stream: Stream, first: int) -> Substream:
 
 
 def as_promised(sampler: Sampler, drawn: tuple[IntArray, ...], size: int) -> tuple[IntArray, ...]:
-    """The batches of a period, `InputError` unless each has units out of `size`, ascending: one that is there twice
-    would move the sum twice as far as its clip norm."""
+    """The batches of a period in 64 bits, as places are added to them; `InputError` unless each has units out of
+    `size`, ascending: one that is there twice would move the sum twice as far as its clip norm."""
     if len(drawn) != sampler.period or not all(_is_batch(one, size) for one in drawn):
         raise InputError(
             f"the sampler {type(sampler).__name__} draws something else than {sampler.period} array(s) of "
             "whole numbers, each ascending, from 0 to the number of units less 1, none twice; correct its `batches`"
         )
-    return drawn
+    return tuple(one.astype("int64", copy=False) for one in drawn)
 
 
 def _is_batch(drawn: object, size: int) -> bool:
