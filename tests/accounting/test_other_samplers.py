@@ -6,6 +6,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from lower_bounds import lower
 
 from discreet.accounting.account import Method, account, guarantee
 from discreet.accounting.answers.bands import best_coefficients, error
@@ -28,14 +29,8 @@ from discreet.core.events import (
     TruncatedPoisson,
     batches,
 )
-from discreet.core.guarantee import Guarantee
 
 ZERO_OUT, REPLACE_ONE = Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE
-
-
-def lower(found: Guarantee) -> float:
-    assert found.lower is not None
-    return found.lower
 
 
 # --- epochs

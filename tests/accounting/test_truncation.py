@@ -6,6 +6,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from lower_bounds import lower
 
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.theories import truncation
@@ -19,14 +20,8 @@ from discreet.core.events import (
     Repeat,
     TruncatedPoisson,
 )
-from discreet.core.guarantee import Guarantee
 
 ZERO_OUT, REPLACE_ONE = Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE
-
-
-def lower(found: Guarantee) -> float:
-    assert found.lower is not None
-    return found.lower
 
 
 @pytest.mark.parametrize(

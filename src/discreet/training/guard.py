@@ -135,12 +135,12 @@ def mode_of(model: nn.Module, *, bits: bool) -> str:
 
 
 def _together(flags: list[Tensor]) -> Tensor:
-    """Whether one of the flags is set, as a tensor that nobody has waited for."""
+    """Whether one of the flags is set, as a tensor of shape (), which a graphics card may still be computing."""
     return torch.stack([one.to(flags[0].device) for one in flags]).any()
 
 
 def _any(flags: list[Tensor]) -> bool:
-    """Whether one of the flags is set; waits for them."""
+    """Whether one of the flags is set. It waits for a graphics card to compute them."""
     return bool(flags) and bool(_together(flags))
 
 

@@ -77,7 +77,7 @@ def neighbours(one: Certified) -> str:
 
 
 def size(one: Certified) -> str:
-    """Whether the number of units is private."""
+    """The sentence that says whether the number of units is private; empty for an unknown adjacency."""
     return one.words.size.get(one.facts["claim"]["adjacency"], "").rstrip(".")
 
 
