@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Chunk, Clip
+from discreet.core.errors import UnsupportedModel
 
 CLIP = Clip(1e6, 2.0**-30)
 
@@ -71,3 +73,15 @@ def test_memory_that_nobody_wrote_to_is_zero() -> None:
     [torch.full((3, 1, 4), 7.0) for _ in range(1000)]  # which memory of the next tensors still holds
     found = ENGINES["vmap"].clipped_sum(PartlyWritten(), _weighted, Chunk(torch.ones(3, 4), torch.ones(3)), CLIP)
     torch.testing.assert_close(found["scale"], torch.tensor([3.0, 3.0, 0.0, 0.0]), check_dtype=False)
+
+
+class WritesToItsInput(Branch):
+    """What it is given is twice as large once it has begun."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.mul_(2))
+
+
+def test_what_a_first_attempt_wrote_to_is_not_taken_again() -> None:
+    with pytest.raises(UnsupportedModel, match="inplace randomness"):
+        ENGINES["vmap"].clipped_sum(WritesToItsInput(), _weighted, Chunk(torch.ones(3, 4), torch.ones(3)), CLIP)

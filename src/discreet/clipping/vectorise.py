@@ -33,8 +33,9 @@ def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *arg
     """Call `function` for all examples at once; random numbers differ between examples. Errors are those of vmap.
 
     Memory from `torch.empty` is one for all examples, which is what Python code can read. A function that draws numbers
-    into it runs again, with such memory for each example. `RuntimeError` if a vmap rule exists that is not torch's:
-    nobody has proved that it keeps examples apart.
+    into it runs again, with such memory for each example, unless it wrote to what it was given.
+
+    `RuntimeError` if a vmap rule exists that is not torch's: nobody has proved that it keeps examples apart.
     """
     if (name := own_rule()) is not None:
         raise RuntimeError(f"{name} has a vmap rule of its own, which may not keep examples apart")
@@ -44,12 +45,17 @@ def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *arg
         with _OwnMemory(next(leaf for leaf in tree_leaves(of_example) if isinstance(leaf, Tensor))):
             return function(*given)
 
+    def writes() -> list[int]:  # inference tensors cannot be written to here, and count no writes
+        tensors = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
+        return [leaf._version for leaf in tensors if not leaf.is_inference()]
+
+    before = writes()
     with warnings.catch_warnings(), _no_fast_path():
         warnings.filterwarnings("ignore", "There is a performance drop")
         try:
             return vmap(function, in_dims=in_dims, randomness="different")(*args)
         except RuntimeError as error:
-            if "inplace randomness on an unbatched tensor" not in str(error):
+            if "inplace randomness on an unbatched tensor" not in str(error) or writes() != before:
                 raise
         return vmap(one, in_dims=in_dims, randomness="different")(*args)
 
