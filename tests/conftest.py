@@ -42,12 +42,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What tests import stays until the end: no collection of garbage looks at it, neither now nor in any test."""
+    """What tests import stays until the end: no collection of garbage looks at it, neither now nor in any test. Nor is
+    there one for every few hundred objects: what a test itself loads late would be looked at each time."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(10_000)
         gc.enable()
 
 

@@ -1,8 +1,8 @@
 """Results of the checks before training, which tests that train the same model on rows of the same shape share.
 
 The checks read no data, and a result is taken again only where all that it was computed from is the same bit by bit,
-and where no test has replaced a function of the library. A test that patches anything else computes them afresh, and
-so do the tests of a file that imports a part of the checks.
+and where no test has replaced a function of the library. From its first patch of anything else on, a test computes them
+afresh, and so do the tests of a file that imports a part of the checks.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cache
+from operator import is_
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -30,22 +31,25 @@ class Functions:
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
-        self._found: list[tuple[Mapping[str, object], str, FunctionType]] = []
+        self._found: list[tuple[Mapping[str, object], list[str], list[FunctionType]]] = []
 
     def are_kept(self) -> bool:
         """Whether nobody has put anything in the place of one."""
-        for file in [name for name in sys.modules if name.startswith(ROOMS) and name not in self._seen]:
-            self._seen.add(file)
+        new = sys.modules.keys() - self._seen
+        self._seen |= new
+        for file in (name for name in new if name.startswith(ROOMS)):
             space = vars(sys.modules[file])
             self._note(space)
             for one in list(space.values()):
                 # Of an optimizer's class torch replaces `step` when the first of its kind is made.
                 if isinstance(one, type) and one.__module__ == file and not issubclass(one, Optimizer):
                     self._note(vars(one))
-        return all(space.get(name) is one for space, name, one in self._found)
+        return all(all(map(is_, map(space.get, names), functions)) for space, names, functions in self._found)
 
     def _note(self, space: Mapping[str, object]) -> None:
-        self._found += [(space, name, one) for name, one in space.items() if type(one) is FunctionType]
+        found = {name: one for name, one in space.items() if type(one) is FunctionType}
+        if found:
+            self._found.append((space, list(found), list(found.values())))
 
 
 FUNCTIONS = Functions()
@@ -56,6 +60,23 @@ class OfTheLibrary(KnownResults[Any]):
 
     def of(self, compute: Callable[[], Any], *given: object) -> Any:
         return super().of(compute, *given) if FUNCTIONS.are_kept() else compute()
+
+
+class UntilAPatch(KnownResults[Any]):
+    """Results that a test shares with others until its `monkeypatch` replaces an attribute or an item of anything."""
+
+    def __init__(self, shared: KnownResults[Any], request: pytest.FixtureRequest) -> None:
+        super().__init__(0)
+        self._shared, self._request = shared, request
+
+    def of(self, compute: Callable[[], Any], *given: object) -> Any:
+        return compute() if self._patched() else self._shared.of(compute, *given)
+
+    def _patched(self) -> bool:
+        if "monkeypatch" not in self._request.fixturenames:
+            return False
+        patches = self._request.getfixturevalue("monkeypatch")
+        return bool(patches._setattr or patches._setitem)
 
 
 KNOWN = {remembered: OfTheLibrary(64) for remembered in (CHECKED, TRIED_MODELS)}
@@ -73,7 +94,7 @@ def tests_checks(file: ModuleType) -> bool:
 @pytest.fixture(autouse=True)
 def _known_checks(request: pytest.FixtureRequest) -> Iterator[None]:
     with ExitStack() as stack:
-        if not ("monkeypatch" in request.fixturenames or tests_checks(request.module)):
+        if not tests_checks(request.module):
             for remembered, results in KNOWN.items():
-                stack.enter_context(remembered.in_(results))
+                stack.enter_context(remembered.in_(UntilAPatch(results, request)))
         yield

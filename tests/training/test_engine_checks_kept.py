@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from known_checks import OfTheLibrary
+from known_checks import OfTheLibrary, UntilAPatch
 from problems import FEATURES, blobs, linear, tiny_plan, tiny_training
 from torch import Tensor, nn
 
@@ -243,6 +243,24 @@ def test_tests_share_no_result_of_a_function_that_was_replaced(monkeypatch: pyte
     monkeypatch.undo()
     results.of(lambda: computed.append(None), "the same")
     assert len(computed) == count
+
+
+def test_a_test_shares_results_until_its_first_patch(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results, computed = UntilAPatch(KnownResults(), request), itertools.count()
+
+    def result() -> int:
+        return int(results.of(lambda: next(computed), "the same"))
+
+    monkeypatch.chdir(tmp_path)
+    assert [result(), result()] == [0, 0]
+    monkeypatch.setattr(np, "pi", 3.0)
+    assert [result(), result()] == [1, 2]
+    monkeypatch.undo()
+    assert result() == 0
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert result() == 3
 
 
 def check_loss_of_a_test(*_: object) -> None:
