@@ -57,7 +57,12 @@ def test_so_do_two_that_torchrun_starts(tmp_path: Path, alone: Callable[[str], s
 def test_every_way_to_train_is_the_same_on_any_number_of_processes(
     tmp_path: Path, alone: Callable[[str], str], processes: int
 ) -> None:
-    check(alone, processes, tuple(CASES), tmp_path)
+    """All ways on two processes, with `SOME` in the first test; and half of them on three, the others on four: of what
+    stands side by side in `CASES`, as two noises of an engine or two units of a sampling, one on each."""
+    names = tuple(name for name in CASES if name not in SOME)
+    if processes > 2:
+        names = tuple(name for i, name in enumerate(CASES) if (i % 4 in (0, 3)) == (processes == 3))
+    check(alone, processes, names, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["exact, fast noise", "exact, exact noise"])
