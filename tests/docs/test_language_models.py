@@ -28,14 +28,23 @@ PAGE = Path(__file__).parents[2] / "docs" / "language-models.md"
 HEAD = "| family | tried as | all weights | LoRA |\n|---|---|---|---|\n"
 """Where the part of the page begins that is made here."""
 
+ALIKE = {name for name in FAMILIES if name not in ("GPT-Neo", "ModernBERT")}
+"""Families whose layers are all of one kind. With adapters they have one; what several share, all weights have too."""
+
 PLAN = discreet.Plan.poisson(population=40, batch=20, steps=1, clip_norm=1.0, delta=1e-3, noise_multiplier=1.0)
+
+
+def one_layer(name: str) -> dict[str, int]:
+    """The settings of a configuration that say how many layers there are, with one instead; none if they differ."""
+    counts = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
+    return {setting: 1 for setting in counts if setting in FAMILIES[name].sizes and name in ALIKE}
 
 
 def engine_of(name: str, lora: bool) -> str:
     """The first engine that agrees with the reference on random rows, as the checks before a run find."""
     task = FAMILIES[name].task
     for engine in ("bookkeeping", "vmap", "reference"):
-        inner = inner_model(name)
+        inner = inner_model(name, **(one_layer(name) if lora else {}))
         model = on_rows(with_lora(inner, TASKS[task]) if lora else inner, task)
         optimizer = torch.optim.SGD([one for one in model.parameters() if one.requires_grad], lr=0.1)
         try:
