@@ -37,9 +37,10 @@ def test_a_sound_step_passes_and_says_what_was_looked_at() -> None:
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_step_is_found(wrong: str) -> None:
+    """Replays have fixed seeds and find the same with any effort; noise is looked at with all of it."""
     made, check = WRONG[wrong]
     with pytest.raises(AssertionError, match=f"FAILED  {check}"):
-        assert_private(made, **CLAIM | {"effort": 0.5})
+        assert_private(made, **CLAIM | {"effort": 0.05 if check.startswith("replay/") else 0.5})
 
 
 def test_shuffled_epochs_under_a_poisson_claim_are_found() -> None:
