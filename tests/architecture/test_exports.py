@@ -3,7 +3,8 @@ tests imported would show up as attributes."""
 
 import subprocess
 import sys
-from pathlib import Path
+
+import pytest
 
 CHECK = """
 import types
@@ -43,15 +44,21 @@ for name in discreet._MOVED:
 """
 
 
-def ended_well(path: Path, program: str) -> None:
-    path.write_text(program)
-    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    """Both programs, one after the other, in one interpreter."""
+    folder = tmp_path_factory.mktemp("programs")
+    for name, program in (("names", CHECK), ("moved", MOVED)):
+        (folder / f"{name}.py").write_text(f"{program}\nprint({name!r}, 'end well')\n")
+    (folder / "both.py").write_text("import names\nimport moved\n")
+    command = [sys.executable, str(folder / "both.py")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_public_names(tmp_path: Path) -> None:
-    ended_well(tmp_path / "names.py", CHECK)
+def test_public_names(programs: subprocess.CompletedProcess[str]) -> None:
+    assert programs.stdout.startswith("names end well\n"), programs.stderr
 
 
-def test_a_name_that_moved_says_where_it_is_now(tmp_path: Path) -> None:
-    ended_well(tmp_path / "moved.py", MOVED)
+def test_a_name_that_moved_says_where_it_is_now(programs: subprocess.CompletedProcess[str]) -> None:
+    assert programs.stdout == "names end well\nmoved end well\n", programs.stderr
+    assert programs.returncode == 0, programs.stderr
