@@ -19,7 +19,7 @@ from discreet.ledger import Budget, Ledger
 
 STEPS = 4
 BOOKS = ("--ledger", "books.sqlite", "--dataset-id", "people")
-PRICED = ("--rate", "0.1", "--noise", "1", "--steps", "20", "--delta", "1e-5")
+PRICED = ("--rate", "0.1", "--noise", "1", "--steps", "2", "--delta", "1e-5")
 
 
 @dataclass
