@@ -27,6 +27,13 @@ def test_gaussian_closed_form_and_its_profile_agree(mu: float) -> None:
     assert risk.advantage <= hull.advantage <= risk.advantage * 1.1
 
 
+@pytest.mark.parametrize("event", [Gaussian(1.3), Repeat(Poisson(0.02, Gaussian(0.9)), 100)])
+def test_many_rates_at_once_are_those_of_each(event: Gaussian | Repeat) -> None:
+    shares = np.append(np.linspace(0.0, 1.0, 41), 1e-6)
+    for risk in (attack_risk.from_event(event), attack_risk.from_budget(1.0, 1e-5)):
+        assert risk.true_positive_rates(shares).tolist() == [risk.true_positive_rate(float(one)) for one in shares]
+
+
 def test_one_budget() -> None:
     risk = attack_risk.from_budget(math.log(3), 0.01)
     assert risk.true_positive_rate(0.1) == pytest.approx(0.31)  # 0.01 + 3 x 0.1

@@ -20,6 +20,7 @@ from discreet.accounting.answers.event_tradeoff import trade_off
 from discreet.accounting.answers.tradeoff import PolygonalTradeOff, TradeOff
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
+from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 from discreet.core.events import Event
 
@@ -39,8 +40,12 @@ class Risk:
 
     def true_positive_rate(self, false_positive_rate: float) -> float:
         """The largest true positive rate at this false positive rate, both in [0, 1]."""
-        share = _share("false_positive_rate", false_positive_rate)
-        return min(1.0, float(self.curve.power(np.array([share]))[0]), (share + self.advantage) * _UP)
+        return float(self.true_positive_rates(np.array([_share("false_positive_rate", false_positive_rate)]))[0])
+
+    def true_positive_rates(self, false_positive_rates: Array) -> Array:
+        """The largest true positive rate at each of these false positive rates; all in [0, 1]."""
+        known: Array = np.fmin(self.curve.power(false_positive_rates), (false_positive_rates + self.advantage) * _UP)
+        return np.fmin(known, 1.0)
 
     def posterior(self, prior: float, false_positive_rate: float) -> float:
         """The largest probability that a unit which a test calls "in" is in, given `prior` and the test's FPR.

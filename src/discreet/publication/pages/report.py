@@ -196,8 +196,7 @@ def _tradeoff_chart(risk: SideBySide) -> Markup:
     """Both bounds over the rate of false positives, with close points where the curves are steep."""
     spread = np.linspace(0.0, math.pi, 121)
     shares = (1 - np.cos(spread)) / 2
-    best = [risk.best.true_positive_rate(float(share)) for share in shares]
-    budget = [risk.budget.true_positive_rate(float(share)) for share in shares]
+    best, budget = (each.true_positive_rates(shares).tolist() for each in (risk.best, risk.budget))
     at_one, loose = (percent_up(each.true_positive_rate(0.01)) for each in (risk.best, risk.budget))
     about = f"At 1% false positives at most {at_one} true positives; guessing has 1%."
     if risk.curve is not None:
