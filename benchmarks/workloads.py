@@ -155,7 +155,36 @@ class Vision(nn.Module):
         return self.head(self.norm(self.layers(patches + self.places(places)))[:, 0])
 
 
-SMALL = ("W1", "W1b", "W2", "W3", "W4", "W5", "W6", "W7")
+class ScaledBlock(Block):
+    """A layer whose branches have scales, which its class holds itself."""
+
+    def __init__(self, features: int, heads: int) -> None:
+        super().__init__(features, heads)
+        self.scale1, self.scale2 = nn.Parameter(torch.ones(features)), nn.Parameter(torch.ones(features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.scale1 * self.out(self.attend(self.project(self.norm1(x))))
+        return x + self.scale2 * self.down(self.activation(self.up(self.norm2(x))))
+
+
+class HeldVision(nn.Module):
+    """A vision transformer as most are written: its class holds the token of the class and the places itself."""
+
+    def __init__(self, size: int, patch: int, features: int, heads: int, layers: int) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, features, patch, patch)
+        self.token = nn.Parameter(torch.zeros(1, 1, features))
+        self.places = nn.Parameter(0.02 * torch.randn(1, (size // patch) ** 2 + 1, features))
+        self.layers = nn.Sequential(*[ScaledBlock(features, heads) for _ in range(layers)])
+        self.norm, self.head = nn.LayerNorm(features), nn.Linear(features, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        patches = self.patches(x).flatten(2).transpose(1, 2)
+        tokens = torch.cat([self.token.expand(len(x), -1, -1), patches], 1) + self.places
+        return self.head(self.norm(self.layers(tokens))[:, 0])
+
+
+SMALL = ("W1", "W1b", "W2", "W3", "W4", "W5", "W6", "W7", "W8")
 LARGE = ("gpt", "vit", "gpt-lora", "gpt-1.3b", "gpt-1.3b-lora")
 NARROW = ("adapters",)
 """Adapters, 192 matrices, on layers so narrow that Python's calls are nearly all of a step. Needs discreet[hf]."""
@@ -163,7 +192,19 @@ NARROW = ("adapters",)
 LANGUAGE = ("gpt2", "gpt2-lora", "roberta", "roberta-lora")
 """Models of transformers, in language.py."""
 
-BATCH = {"W1": 600, "W1b": 600, "W2": 256, "W3": 64, "W4": 32, "W5": 512, "W6": 20, "W7": 8, "gpt": 16, "vit": 256}
+BATCH = {
+    "W1": 600,
+    "W1b": 600,
+    "W2": 256,
+    "W3": 64,
+    "W4": 32,
+    "W5": 512,
+    "W6": 20,
+    "W7": 8,
+    "W8": 32,
+    "gpt": 16,
+    "vit": 256,
+}
 BATCH |= {"gpt-lora": 16, "gpt-1.3b": 4, "gpt-1.3b-lora": 4}
 BATCH |= {"adapters": 4}
 BATCH |= {"gpt2": 8, "gpt2-lora": 8, "roberta": 8, "roberta-lora": 8}
@@ -190,6 +231,7 @@ _MODELS: dict[str, Callable[[bool], nn.Module]] = {
     "W5": lambda tiny: Reviews(),
     "W6": lambda tiny: nn.Linear(20, 2),
     "W7": lambda tiny: Decoder(10_000, 256, 256, 8, 6),
+    "W8": lambda tiny: HeldVision(32, 4, 192, 3, 6),
     "gpt": _decoder,
     "gpt-lora": lambda tiny: _adapted(_decoder(tiny)),
     "gpt-1.3b": lambda tiny: _decoder(tiny, 2048, 16, 24),
@@ -229,5 +271,5 @@ def _inputs(name: str, rows: int, tiny: bool, generator: torch.Generator) -> Ten
         uniform = torch.rand(rows, length, generator=generator)
         return (torch.exp(uniform * math.log(words)).long() - 1).clamp(0, words - 1)  # frequent and rare, as words are
     size = 32 if tiny else 224
-    shapes = {"W1": (784,), "W1b": (60,), "W2": (1, 28, 28), "W3": (3, 32, 32), "W6": (20,)}
+    shapes = {"W1": (784,), "W1b": (60,), "W2": (1, 28, 28), "W3": (3, 32, 32), "W6": (20,), "W8": (3, 32, 32)}
     return torch.randn(rows, *(shapes | {"vit": (3, size, size)})[name], generator=generator)

@@ -82,14 +82,14 @@ class Padded(nn.Module):
 
 
 class PaddedAndPlaced(Padded):
-    """Holds a parameter itself beside layers with dropout, which no engine but vmap takes."""
+    """Has dropout beside a parameter that the class holds itself, and uses in a way that has no rule; vmap takes it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.places = nn.Parameter(torch.zeros(LENGTH, WIDTH))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        hidden = self.words(tokens) + self.places
+        hidden = self.words(tokens) + torch.sinh(self.places)
         return self.head(self.encoder(hidden, src_key_padding_mask=tokens == 0).sum(1))
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from discreet.clipping import ENGINES, Chunk, Clip
-from discreet.clipping.capture.capture import Call
+from discreet.clipping.capture.call import Call
 from discreet.clipping.digests import state_digests
 from discreet.clipping.engines import bookkeeping
 from discreet.clipping.rules import conv
@@ -115,7 +115,7 @@ def test_a_module_without_a_rule_that_draws_random_numbers_is_refused_by_name() 
             self.scale = nn.Parameter(torch.ones(4))
 
         def forward(self, x: Tensor) -> Tensor:
-            return F.dropout(x, 0.5) * self.scale
+            return F.dropout(x, 0.5) * self.scale.exp()
 
     with pytest.raises(UnsupportedModel, match=r"'0' \(Noisy\).*random"):
         sums(nn.Sequential(Noisy(), nn.Linear(4, 3)), data(4))

@@ -53,5 +53,5 @@ def test_a_module_that_overwrites_its_own_input_is_refused_by_name(
         with pytest.raises(UnsupportedModel, match=r"'inner' \(InPlace\) overwrites its own input"):
             differs(engine)
         assert not differs("vmap")
-        monkeypatch.setattr("discreet.clipping.capture.capture._versions", lambda args, kwargs: [])
+        monkeypatch.setattr("discreet.clipping.capture.capture.versions_of", lambda args, kwargs: [])
         assert differs(engine)

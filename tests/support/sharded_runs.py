@@ -129,6 +129,13 @@ class Scale(nn.Module):
         self.by = nn.Parameter(torch.full((d,), 0.7))
 
     def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(x * self.by.square())
+
+
+class Gain(Scale):
+    """A layer whose parameter is broadcast over the examples."""
+
+    def forward(self, x: Tensor) -> Tensor:
         return torch.tanh(x * self.by)
 
 
@@ -190,6 +197,13 @@ def picky(folder: Path, shared: dict[str, Any]) -> Training:
 def unruled(folder: Path, shared: dict[str, Any]) -> Training:
     model = gpt()
     model.norm = nn.Sequential(model.norm, Scale(WIDTH))  # type: ignore[assignment]
+    return training(folder, shared, model=model)
+
+
+def gains(folder: Path, shared: dict[str, Any]) -> Training:
+    """Two, of the same shape, in a model that draws random numbers."""
+    model = gpt(dropout=0.3)
+    model.norm = nn.Sequential(Gain(WIDTH), model.norm, Gain(WIDTH))  # type: ignore[assignment]
     return training(folder, shared, model=model)
 
 
@@ -255,6 +269,7 @@ CASES: dict[str, Case] = {
     "LoRA": adapted,
     "LoRA, public rows": looked_at,
     "a layer without a rule": unruled,
+    "layers that scale": gains,
     "rows that fail": picky,
     "exact noise": with_(noise="exact"),
     "users": users,

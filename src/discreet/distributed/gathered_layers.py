@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.capture.capture import tensors_in
+from discreet.clipping.capture.call import tensors_in
 from discreet.clipping.separation.recording import recorder
 from discreet.distributed.lockstep import Lockstep
 from discreet.distributed.weight_shards import absent

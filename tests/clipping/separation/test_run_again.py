@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from films import After, Before, Filmed, Late, Number, Same, Single
+from films import After, Before, Film, Filmed, Late, Number, Same, Single
 from mixing_modules import CLASSES, FEATURES, HIDDEN, Two
 from mixing_runs import CLIP, moves, training
 from torch import Tensor, nn
@@ -97,6 +97,24 @@ class Layers(Two):
 
     def between(self, h: Tensor) -> Tensor:
         return self.other(self.own(self.own(h, by=2.0)))  # type: ignore[no-any-return]
+
+
+class Wrapped(Two):
+    """A film inside a class that does nothing else. The class holds a parameter that is broadcast outside of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outer = nn.Sequential(Film())
+        self.outer.by = nn.Parameter(torch.ones(HIDDEN))
+
+    def between(self, h: Tensor) -> Tensor:
+        self.outer[0].context = 0.5 * h.detach()
+        return self.outer(h) * self.outer.by  # type: ignore[no-any-return]
+
+
+def test_a_class_that_need_not_run_again_leaves_the_check_of_one_inside() -> None:
+    with pytest.raises(Mixes, match=r"module 'outer\.0' reads something of the batch|'outer\.0' is not given"):
+        examined(running(Wrapped()))
 
 
 @pytest.mark.parametrize("kind", [Layers, Filmed])

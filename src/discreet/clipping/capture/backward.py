@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.utils.hooks import RemovableHandle
 
-from discreet.clipping.capture.capture import Call
+from discreet.clipping.capture.call import Call
 from discreet.clipping.separation.recording import recorder
 from discreet.core.errors import UnsupportedModel
 

@@ -8,40 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.autograd.graph import get_gradient_edge
 from torch.nn.utils.rnn import PackedSequence
-from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
+from torch.utils._pytree import tree_map, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
 from discreet.clipping.admission.foreign import refuse_foreign
+from discreet.clipping.capture.broadcasts import broadcasts_apart
+from discreet.clipping.capture.call import OTHER_ENGINE, Call, tensors_in, versions_of
 from discreet.clipping.capture.owners import Owner, owners_of
+from discreet.clipping.capture.routes import check_routes
 from discreet.clipping.losses import Criterion, summed_loss
 from discreet.clipping.separation.recording import recorder
 from discreet.clipping.separation.recording.spans import Span
 from discreet.core.errors import UnsupportedModel
-
-OTHER_ENGINE = "the engine 'vmap' may run it"
-
-
-@dataclass(slots=True)
-class Call:
-    """One call of an owner. `gradients`: of its outputs, in order; None where the loss does not depend on one."""
-
-    owner: Owner
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    versions: list[int]
-    inputs: list[GradientEdge]
-    outputs: list[GradientEdge | None]
-    shapes: list[torch.Size]
-    gradients: tuple[Tensor | None, ...] = field(default=())
-    generator: Tensor | None = None
-    span: Span | None = None
 
 
 def capture(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> list[Call]:
@@ -74,11 +58,11 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
         loss = summed_loss(criterion, output, targets)
     if not loss.requires_grad:
         return loss, []
-    calls = [call for call in calls if any(call.outputs)]
+    calls = broadcasts_apart(model, owners, loss, [call for call in calls if any(call.outputs)], len(inputs))
     for call in calls:
         _check_axes(call, len(inputs))
         _check_versions(call)
-    _check_routes(owners, loss, calls)
+    check_routes(owners, loss, calls)
     _run_again(calls)
     return loss, calls
 
@@ -86,6 +70,8 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
 def _run_again(calls: list[Call]) -> None:
     """Check that modules without a rule do the same when they run again, in the order in which they ran."""
     for call in calls:
+        if call.once is not None:
+            raise UnsupportedModel(call.once)
         if call.span is None:
             continue
         with torch.enable_grad(), _without_cache():
@@ -142,7 +128,7 @@ def _recorder(owner: Owner, calls: list[Call]) -> Callable[..., Any]:
                 owner=owner,
                 args=args,
                 kwargs=kwargs,
-                versions=_versions(args, kwargs),
+                versions=versions_of(args, kwargs),
                 inputs=[get_gradient_edge(leaf) for leaf in leaves if leaf.requires_grad],
                 outputs=[get_gradient_edge(part) if part.requires_grad else None for part in parts],
                 shapes=[part.shape for part in (*leaves[:1], *parts[:1])],
@@ -158,29 +144,30 @@ def _alias(tensor: Tensor) -> Tensor:
 
 
 def _watch(owner: Owner, calls: list[Call]) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Hooks that note the state of the generator, the input and the operators when a module starts. They refuse a
-    module that cannot run again with the same random numbers on the same input."""
+    """Hooks that note the state of the generator, the input and the operators when a module starts, and whether it can
+    run again with the same random numbers on the same input."""
     states: list[tuple[Tensor, list[int], Span | None]] = []
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         with recorder.aside():
-            states.append((_generator(owner.module), _versions(args, kwargs), recorder.enters()))
+            states.append((_generator(owner.module), versions_of(args, kwargs), recorder.enters()))
 
     def after(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> None:
         state, versions, span = states.pop()
         with recorder.aside():
             recorder.leaves(span, owner.name, tensors_in((args, kwargs)), returned)
-        if calls[-1].versions != versions:
-            raise UnsupportedModel(
+        call = calls[-1]
+        if call.versions != versions:
+            call.once = (
                 f"{owner.described} overwrites its own input, so it cannot be run on it again; remove the operation in "
                 "place (inplace=True, +=)"
             )
         if owner.rule.replays:
-            calls[-1].generator = state
-        elif _moved(state, owner.module):
-            raise UnsupportedModel(f"{owner.described} has no rule and draws random numbers; {OTHER_ENGINE}")
-        else:
-            calls[-1].span = span
+            call.generator = state
+            return
+        call.span = span
+        if _moved(state, owner.module):
+            call.once = f"{owner.described} has no rule and draws random numbers; {OTHER_ENGINE}"
 
     return before, after
 
@@ -211,68 +198,8 @@ def _check_axes(call: Call, examples: int) -> None:
 
 
 def _check_versions(call: Call) -> None:
-    if _versions(call.args, call.kwargs) != call.versions:
+    if versions_of(call.args, call.kwargs) != call.versions:
         raise UnsupportedModel(
             f"an input of {call.owner.described} was overwritten after the module had read it; "
             "remove the operation in place (inplace=True, +=)"
         )
-
-
-def _versions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
-    """The version counter of each input tensor of a module: how often it was written to."""
-    return [leaf._version for leaf in tensors_in((args, kwargs) if kwargs else args)]
-
-
-def _check_routes(owners: list[Owner], loss: Tensor, calls: list[Call]) -> None:
-    """Refuse a gradient that reaches a trainable parameter without passing through a recorded call.
-
-    The walk over the graph of the loss jumps from the outputs of each call to its inputs. Parameters that an open owner
-    holds directly are reached inside of it, so they are allowed.
-    """
-    names = {key: (owner, local) for owner in owners for key, local in zip(owner.keys, owner.parameters, strict=True)}
-    exits: dict[tuple[object, int], Call] = {}
-    for call in calls:
-        if call.owner.open:
-            for key in call.owner.keys:
-                names.pop(key, None)
-        else:
-            exits.update({(edge.node, edge.output_nr): call for edge in call.outputs if edge is not None})
-    first = get_gradient_edge(loss)
-    todo: list[tuple[Any, int]] = [(first.node, first.output_nr)]
-    seen: set[tuple[object, int]] = set(todo)
-    walked: set[object] = set()
-    while todo:
-        node, number = todo.pop()
-        left = exits.get((node, number))
-        if left is not None:
-            following = [(edge.node, edge.output_nr) for edge in left.inputs]
-        elif node in walked:
-            continue
-        else:
-            walked.add(node)
-            _check_node(node, names)
-            following = [edge for edge in node.next_functions if edge[0] is not None]
-        todo += [edge for edge in following if edge not in seen]
-        seen.update(following)
-
-
-def _check_node(node: Any, names: dict[int, tuple[Owner, str]]) -> None:
-    if type(node).__name__ == "CheckpointFunctionBackward":
-        raise UnsupportedModel("the model is checkpointed with use_reentrant=True; set use_reentrant=False")
-    variable = getattr(node, "variable", None)
-    if variable is not None and id(variable) in names:
-        owner, local = names[id(variable)]
-        name = f"{owner.name}.{local}" if owner.name else local
-        raise UnsupportedModel(
-            f"parameter {name!r} is used outside the module that holds it, or inside a compiled one; call the "
-            f"module that holds it, or one that shares it (layer.weight = other.weight), or {OTHER_ENGINE}"
-        )
-
-
-def tensors_in(values: object) -> list[Tensor]:
-    """The tensors in nested tuples, lists and dictionaries, in order."""
-    if isinstance(values, Tensor):
-        return [values]
-    if type(values) is tuple and all(isinstance(value, Tensor) for value in values):  # the usual case, faster
-        return list(values)
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.capture.backward import visit
-from discreet.clipping.capture.capture import Call, record, tensors_in
+from discreet.clipping.capture.call import Call, tensors_in
+from discreet.clipping.capture.capture import record
 from discreet.clipping.clip import Clip
 from discreet.clipping.engines.clipped_sums import sums_of_none
 from discreet.clipping.engines.small_gradients import SmallGradients

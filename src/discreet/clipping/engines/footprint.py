@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from discreet.clipping.capture.capture import capture, tensors_in
+from discreet.clipping.capture.call import tensors_in
+from discreet.clipping.capture.capture import capture
 from discreet.clipping.losses import Criterion
 
 _MEMORY, _SHARE_OF_CARD = 2**30, 8

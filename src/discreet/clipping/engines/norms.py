@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.capture.backward import visit
-from discreet.clipping.capture.capture import Call, record
+from discreet.clipping.capture.call import Call
+from discreet.clipping.capture.capture import record
 from discreet.clipping.clip import Clip
 from discreet.clipping.engines.bookkeeping import Share, measured
 from discreet.clipping.losses import Criterion

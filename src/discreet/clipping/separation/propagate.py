@@ -26,6 +26,7 @@ from discreet.clipping.separation.labels import (
     as_rows,
     sized,
 )
+from discreet.clipping.separation.of_each import OfEach
 from discreet.clipping.separation.recording.program import Argument, Op, Ref, Template, described
 from discreet.clipping.separation.recording.spans import reads_from_outside, refs_in
 from discreet.clipping.separation.registry import RULES, SIZES, Given, Value, entry_by_entry
@@ -77,6 +78,7 @@ class Labels:
         self._labels: dict[Ref, Label] = {}
         self._aliases: dict[Ref, tuple[int, Ref, bool]] = {}
         self._mixed: str | None = None
+        self._of_each = OfEach(template.one.broadcast, self._batch)
         self._saved = SavedMemory(self._program, lambda ref: self._root(ref)[0], self.of)
 
     def of(self, ref: Ref) -> Label:
@@ -106,6 +108,8 @@ class Labels:
         self._check(given, parts, name, back=op.back and not again)
         for part, label in enumerate(parts):
             self._labels[Ref("made", number, part)] = label
+        if (fault := self._of_each.follow(number, given, parts, self._program.seen[number].shares)) is not None:
+            raise Mixes(f"{name} {fault}")
         self._write(number, op, given, parts, name)
         self._saved.note(number, op)
 
@@ -119,7 +123,7 @@ class Labels:
             if (number, part) in self._template.odd or (counts and not _keeps_counts(given)):
                 label = MIXED
             parts[part] = self._possible(label, shape, drawn=drawn)
-        return parts
+        return self._of_each.labels(given, parts) if self._of_each.read_by(given) else parts
 
     def _possible(self, label: Label, shape: tuple[int, ...], *, drawn: bool) -> Label:
         """The label if a tensor of this shape can have it, else `MIXED`. Random numbers must be drawn for each example:

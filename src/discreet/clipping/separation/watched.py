@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,8 +27,8 @@ from discreet.clipping.seeding import SeededAfterwards, unit_seeds
 from discreet.clipping.separation.copies import Twin, Twins
 from discreet.clipping.separation.examine import FEWEST, Run, examined, recorded
 from discreet.clipping.separation.memory import Memory
-from discreet.clipping.separation.recording.program import Op, Program, Template
-from discreet.clipping.separation.recording.recorder import Recorder
+from discreet.clipping.separation.recording.program import Op, Program, Ref, Template
+from discreet.clipping.separation.recording.recorder import Recorder, broadcast_as_proved
 from discreet.clipping.units import Chunk
 from discreet.core.errors import PrivacyViolation
 from discreet.randomness.host_generators import HostGenerators
@@ -50,6 +51,11 @@ class Proofs:
         """The operators that most likely run on a batch."""
         return self._proved[0].at(batch)[0] if self._proved else ()
 
+    @property
+    def broadcast(self) -> tuple[Ref, ...]:
+        """The parameters that are proved to be clipped where they are broadcast over the examples."""
+        return self._proved[0].one.broadcast if self._proved else ()
+
     def cover(self, ran: Program) -> bool:
         """Whether a program is proved, and is the one that belongs to the numbers that Python read in it."""
         known = next((one for one in self._proved if one.matches(ran)), None)
@@ -57,7 +63,7 @@ class Proofs:
             return known is not None
         try:
             with torch.random.fork_rng():
-                if known is not None and known.matches(recorded(self._run, known.one.batch, ran.items)[0]):
+                if known is not None and known.matches(self._again(known, ran.items)):
                     return True
                 template = examined(self._run, ran.items)
         except NOT_OF_A_ROW:
@@ -66,6 +72,11 @@ class Proofs:
             return False
         self._proved = [template, *self._proved[: _REMEMBERED - 1]]
         return template.matches(ran)
+
+    def _again(self, known: Template, items: Sequence[Any]) -> Program:
+        """What a program does now on random rows, if Python reads these numbers."""
+        with broadcast_as_proved(known.one.broadcast):
+            return recorded(self._run, known.one.batch, items)[0]
 
 
 class Apart:
@@ -153,7 +164,9 @@ class Together:
         recorder = None
         if self._proofs is not None:
             recorder = Recorder(plain_loss=is_of_torch(criterion), expected=self._proofs.expected)
-        with nullcontext() if recorder is None else recorder.recording(), _each_loss_looked_at(twin.criterion):
+        recording = nullcontext() if recorder is None else recorder.recording()
+        proved = () if self._proofs is None else self._proofs.broadcast
+        with recording, broadcast_as_proved(proved), _each_loss_looked_at(twin.criterion):
             found = sums_or_none(self._sums, twin, chunk.copied(), clip)  # rows may be written to
         covered = recorder is None or self._proofs is None or all(map(self._proofs.cover, recorder.programs))
         if host.rewind() or not covered or not self._twins.look(model):

@@ -14,17 +14,19 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import BIT, Clip, Criterion, modes_kept, private_parameters, training_mode
+from discreet.clipping.capture.broadcasts import holds_parameters
 from discreet.clipping.engines.engine import unit_gradients
 from discreet.clipping.engines.footprint import Footprint, footprint
 from discreet.clipping.factor import clipped_sum
 from discreet.clipping.seeding import seed_torch
-from discreet.clipping.separation.recording.program import Template
+from discreet.clipping.separation.recording.program import Ref, Template
+from discreet.clipping.separation.recording.recorder import broadcast_as_proved
 from discreet.core.errors import CANNOT_TAKE, UnsupportedModel, first_line
 from discreet.training.preflight.engine_options import EngineOptions
 from discreet.training.preflight.model_check import refuse_mixing_backward, refuse_mixing_inside
 from discreet.training.preflight.random_rows import UNITS, Examples
 from discreet.training.preflight.tried_clips import Lengths, tried
-from discreet.training.preflight.watching import Pristine, proved
+from discreet.training.preflight.watching import BATCHED, Pristine, proved
 
 CUTS = ((12,), (11, 1), (5, 7))
 """Sizes of the chunks that the random units are cut into. Each cut must agree with one example at a time, hence with
@@ -137,6 +139,14 @@ class Comparison:
             raise self._proved
         return self._proved
 
+    @cached_property
+    def broadcast(self) -> tuple[Ref, ...] | None:
+        """The parameters that are proved to be broadcast over the examples; None without a proof."""
+        try:
+            return self.proved()[0].one.broadcast if holds_parameters(self.model) else None
+        except UnsupportedModel:
+            return None
+
     def check_backward(self) -> None:
         """Refuse a model or loss whose backward pass a batched engine cannot run."""
         try:
@@ -153,9 +163,11 @@ class Comparison:
 
     def sums(self, name: str, examples: Examples, clip: Clip, seed: int = 0) -> dict[str, Tensor]:
         """The clipped sum of these examples."""
+        proved = self.broadcast if name in BATCHED else None
         seed_torch(seed)
         try:
-            return {**self.options.engine(name).clipped_sum(self.model, self.criterion, examples, clip)}
+            with broadcast_as_proved(proved):
+                return {**self.options.engine(name).clipped_sum(self.model, self.criterion, examples, clip)}
         except UnsupportedModel:
             raise
         except CANNOT_TAKE as error:

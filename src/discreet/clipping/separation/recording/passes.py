@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 from discreet.clipping.replay import Generators
 from discreet.clipping.separation.memory import same_values, writes_to
 from discreet.clipping.separation.recording.checkpoints import Checkpoints
+from discreet.clipping.separation.recording.other_names import gradients_are_traced, in_one_memory
 from discreet.clipping.separation.recording.program import Argument, Op, Program, Ref, Seen
 from discreet.clipping.separation.recording.spans import Span, refs_in
 
@@ -52,7 +53,21 @@ class Pass:
         self._generators = Generators([inputs, *(tensor for _, tensor in held)])
         for name, tensor in held:
             self._note(tensor, Ref("state", name))
+        self.held = [tensor for _, tensor in held]
+        keys = [(id(tensor), self._key(tensor)) for tensor in self.held]
+        self.states = {one: self._refs[key] for one, key in keys if key is not None and key in self._refs}
         self._note(inputs, Ref("input"))
+
+    def states_by_one_name(self) -> dict[int, Ref]:
+        """The origins of parameters and buffers, by their ids, but of those that share memory, or of which a gradient
+        is not traced to a parameter. (A program that is compared with an examined one is traced as that was.)"""
+        parameters = [one for one in self.held if isinstance(one, nn.Parameter)]
+        if self.closely:
+            traced = {self.states[id(one)] for one in parameters if id(one) in self.states}
+            if not gradients_are_traced(self.program.ops, traced):
+                return {}
+        shared = in_one_memory([*self.held, *(tensor for tensor, _ in self._kept)])
+        return {key: ref for key, ref in self.states.items() if key not in shared}
 
     def fault(self, text: str) -> None:
         """Note something that cannot be followed; only the first fault is kept."""
@@ -104,6 +119,7 @@ class Pass:
         """Note where a parameter or buffer is now, also for modules that have started and will run again."""
         ref, key = Ref("state", name), self._key(tensor)
         self._note(tensor, ref)
+        self.states[id(tensor)] = ref
         for span in self.spans:
             span.refs[key] = ref
 

@@ -94,9 +94,10 @@ class Program:
     """The operators of a pass over `batch` examples.
 
     `kept`: tensors from elsewhere. `items`: numbers that Python read from tensors. `returned`: outputs of the model.
-    `held`: inputs and outputs of modules with parameters. `inside`: modules that run again. `stretches`: what ran under
-    checkpoints. `fault`: the first thing that cannot be followed, or None. `seen`: notes on each operator, in an
-    examination. `uncounted`: whether memory may be written to without torch noticing, as it was handed out by `.data`.
+    `held`: inputs and outputs of modules with parameters. `inside`: modules that run again. `broadcast`: parameters
+    that are clipped where they are broadcast over the examples. `stretches`: what ran under checkpoints. `fault`: the
+    first thing that cannot be followed, or None. `seen`: notes on each operator, in an examination. `uncounted`:
+    whether memory may be written to without torch noticing, as it was handed out by `.data`.
     """
 
     batch: int
@@ -106,6 +107,7 @@ class Program:
     returned: list[Argument] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     inside: list[Inside] = field(default_factory=list)
+    broadcast: tuple[Ref, ...] = ()
     stretches: list[Stretch] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     uncounted: bool = False
@@ -215,7 +217,7 @@ def _grows(part: Any) -> bool:
 
 def _ends(program: Program) -> tuple[Any, ...]:
     stretches = [(one.checkpoint, one.again, tuple(one.ops), tuple(one.states)) for one in program.stretches]
-    return tuple(program.returned), tuple(program.held), tuple(stretches), program.uncounted
+    return tuple(program.returned), tuple(program.held), program.broadcast, tuple(stretches), program.uncounted
 
 
 def _evaluated(part: Any, batch: int) -> Any:

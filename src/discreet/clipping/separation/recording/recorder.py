@@ -7,7 +7,7 @@ them over.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
@@ -21,13 +21,15 @@ from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.separation.memory import Memory
 from discreet.clipping.separation.recording.interception import Functions, Operators
 from discreet.clipping.separation.recording.passes import Pass, State
-from discreet.clipping.separation.recording.program import Argument, Held, Inside, Op, Program
+from discreet.clipping.separation.recording.program import Argument, Held, Inside, Op, Program, Ref
 from discreet.clipping.separation.recording.spans import Span
 
 _RETURNED = (Tensor, nn.Parameter, type(None), bool, int, float, str)
 """The types that a recorded model may return, in tuples, lists and dictionaries."""
 
 _active: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
+
+_proved: ContextVar[Sequence[Ref] | None] = ContextVar("broadcast", default=None)
 
 
 class Recorder:
@@ -190,6 +192,41 @@ def leaves(span: Span | None, module: str, given: Sequence[Tensor], returned: An
     span.end(one.program, _arguments(one, returned))
     refs = tuple([one.tensor(part).ref for part in given])
     one.program.inside.append(Inside(module, span.start, span.stop, refs))
+
+
+def forgets(span: Span | None, module: str) -> None:
+    """Note that the rule of a module will not run it again, so that what it is given and returns plays no part."""
+    one = _pass()
+    if one is not None and span is not None:
+        program = one.program
+        program.held = [held for held in program.held if held.module != module]
+        program.inside = [inside for inside in program.inside if inside.module != module or inside.start != span.start]
+
+
+def broadcasts(parameters: Mapping[int, str]) -> set[int]:
+    """Note parameters (names by their ids) that seem to be broadcast over the examples in this pass; returns those that
+    are clipped there: those of a proof, and before there is one, all."""
+    one, proved = _pass(), _proved.get()
+    if one is None:
+        refs = {key: Ref("state", name) for key, name in parameters.items()}
+    else:
+        known = one.states_by_one_name()
+        refs = {key: known[key] for key in parameters if key in known}
+    allowed = {key for key, ref in refs.items() if proved is None or ref in proved}
+    if one is not None:
+        one.program.broadcast = tuple(sorted(refs[key] for key in allowed))
+    return allowed
+
+
+@contextmanager
+def broadcast_as_proved(parameters: Sequence[Ref] | None) -> Iterator[None]:
+    """Inside, these parameters alone are clipped where they are broadcast over the examples, as a proof says; None if
+    there is no proof."""
+    token = _proved.set(parameters)
+    try:
+        yield
+    finally:
+        _proved.reset(token)
 
 
 def run_again(span: Span | None, module: str, run: Callable[..., Any], args: Any, kwargs: Any) -> None:

@@ -1,0 +1,53 @@
+"""Other names of a parameter: tensors in its memory, or in its gradient's way, that a record does not trace to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from discreet.clipping.separation.recording.program import Argument, Op, Ref
+
+
+def in_one_memory(tensors: Iterable[Tensor]) -> set[int]:
+    """The ids of those tensors that have memory in common with another one."""
+    found: set[int] = set()
+    reach, last = 0, 0
+    for start, end, key in sorted((*_extent(one), id(one)) for one in tensors):
+        if start < reach:
+            found |= {key, last}
+        if end > reach:
+            reach, last = end, key
+    return found
+
+
+def _extent(tensor: Tensor) -> tuple[int, int]:
+    """The addresses where a tensor begins and ends; the same one where it has no memory."""
+    start = tensor.data_ptr() if tensor.layout is torch.strided else 0
+    if not start or not tensor.numel():
+        return 0, 0
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return start, start + tensor.element_size() * (1 + sum((length - 1) * stride for length, stride in steps))
+
+
+def gradients_are_traced(ops: Sequence[Op], parameters: Collection[Ref]) -> bool:
+    """Whether all that needs a gradient in a forward pass is a parameter, or was made of something that needs one. A
+    tensor that the model keeps is not, nor one that is taken for another in the same place of memory."""
+    carrying: set[int] = set()
+    for number, op in enumerate(ops):
+        needing = [] if op.back else [one.ref for one in _arguments((op.args, op.kwargs)) if one.grad]
+        if not all(
+            ref in parameters or ref.kind == "empty" or (ref.kind == "made" and ref.at in carrying) for ref in needing
+        ):
+            return False
+        if needing:
+            carrying.add(number)
+    return True
+
+
+def _arguments(values: Any) -> list[Argument]:
+    if isinstance(values, Argument):
+        return [values]
+    return [found for one in values for found in _arguments(one)] if isinstance(values, tuple) else []
