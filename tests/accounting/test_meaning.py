@@ -34,6 +34,12 @@ def test_many_rates_at_once_are_those_of_each(event: Gaussian | Repeat) -> None:
         assert risk.true_positive_rates(shares).tolist() == [risk.true_positive_rate(float(one)) for one in shares]
 
 
+@pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
+def test_rates_outside_of_the_unit_interval_are_refused(share: float) -> None:
+    with pytest.raises(InputError, match="false_positive_rates must be between 0 and 1"):
+        attack_risk.from_budget(1.0, 1e-5).true_positive_rates(np.array([0.5, share]))
+
+
 def test_one_budget() -> None:
     risk = attack_risk.from_budget(math.log(3), 0.01)
     assert risk.true_positive_rate(0.1) == pytest.approx(0.31)  # 0.01 + 3 x 0.1

@@ -34,7 +34,7 @@ def weight_units(model: nn.Module) -> list[WeightUnit]:
     for owner in owners_of(model):
         if owner.open:
             raise UnsupportedModel(
-                f"{owner.described} holds trained parameters beside other modules, and its rule runs all of it again; "
+                f"{owner.described} holds trained parameters beside other modules, and may have to run again for them; "
                 'with shard="fully" put them into a module of their own, such as nn.Embedding'
             )
         if owner.runs_again:

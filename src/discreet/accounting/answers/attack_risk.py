@@ -44,6 +44,8 @@ class Risk:
 
     def true_positive_rates(self, false_positive_rates: Array) -> Array:
         """The largest true positive rate at each of these false positive rates; all in [0, 1]."""
+        if not bool(((false_positive_rates >= 0) & (false_positive_rates <= 1)).all()):
+            raise InputError("false_positive_rates must be between 0 and 1")
         known: Array = np.fmin(self.curve.power(false_positive_rates), (false_positive_rates + self.advantage) * _UP)
         return np.fmin(known, 1.0)
 
