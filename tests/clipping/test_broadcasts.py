@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from broadcasting import BROADCAST, CLASSES, OTHERWISE, ROW, WIDTH, Held
+from broadcasting import BROADCAST, CLASSES, OTHERWISE, ROW, WIDTH, Held, rows
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
@@ -16,11 +16,6 @@ from discreet.clipping.rules.broadcast import Broadcast
 from discreet.clipping.units import Units
 
 LOSS = nn.CrossEntropyLoss(reduction="none")
-
-
-def rows(count: int) -> tuple[Tensor, Tensor]:
-    torch.manual_seed(count)
-    return torch.randn(count, *ROW), torch.arange(count) % CLASSES
 
 
 def clipped_apart(model: nn.Module, count: int = 9) -> set[str]:

@@ -14,6 +14,12 @@ Meets = Callable[[nn.Module, Tensor], Tensor]
 """What the class does with its parameters and the hidden layer, shape (batch, 5, `WIDTH`)."""
 
 
+def rows(count: int) -> tuple[Tensor, Tensor]:
+    """Random rows, the same for each count, and their classes."""
+    torch.manual_seed(count)
+    return torch.randn(count, *ROW), torch.arange(count) % CLASSES
+
+
 class Held(nn.Module):
     """Two layers; between them `meets` uses parameters of its own: `token` (1, 1, 4), `places` (1, 7, 4), `scale` (4),
     `narrow` (4, 1) and `one` (1)."""

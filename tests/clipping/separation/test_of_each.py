@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from broadcasting import BROADCAST, CLASSES, OTHERWISE, ROW, Held, Meets
+from broadcasting import BROADCAST, CLASSES, OTHERWISE, ROW, Held, Meets, rows
 from torch import Tensor, nn
 
 from discreet import Plan, RunOptions, Training
@@ -15,10 +15,6 @@ from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.separation import Mixes, proved
 
 CLIP, LOSS = Clip(1.0, 2.0**-30), nn.CrossEntropyLoss(reduction="none")
-
-
-def rows(count: int) -> tuple[Tensor, Tensor]:
-    return torch.randn(count, *ROW), torch.arange(count) % CLASSES
 
 
 def running(model: nn.Module) -> Callable[[int], None]:
