@@ -13,6 +13,9 @@ from torch import Tensor, nn
 from discreet import Plan, RunOptions, Training
 from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.separation import Mixes, proved
+from discreet.clipping.separation.examine import recorded
+from discreet.clipping.separation.recording.other_names import in_one_memory
+from discreet.clipping.separation.recording.recorder import broadcast_as_proved
 
 CLIP, LOSS = Clip(1.0, 2.0**-30), nn.CrossEntropyLoss(reduction="none")
 
@@ -143,6 +146,37 @@ def test_a_parameter_that_is_known_by_another_name_is_not_taken(keep: Callable[[
     except Mixes:
         return
     assert "one" not in {ref.at for ref in template.one.broadcast}
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_nor_is_one_whose_memory_a_buffer_shares(shared: bool) -> None:
+    def keep(model: Held) -> Tensor:
+        return model.one.detach().view(1, 1) if shared else torch.zeros(1, 1)
+
+    template = proved(running(Keeps(keep, lambda m, h: h * m.one, buffer=True)))
+    assert {ref.at for ref in template.one.broadcast} == (set() if shared else {"one"})
+
+
+def test_memory_in_common() -> None:
+    memory = torch.zeros(4, 6)
+    apart = [memory[:2], memory[2:3], memory[3], torch.zeros(0), memory[0, :0]]
+    assert in_one_memory(apart) == set()
+    assert in_one_memory([*apart, torch.zeros(6)]) == set()
+    column, inside, behind = memory[:3, 1], memory[1], memory[3]
+    assert in_one_memory([behind, inside, column]) == {id(inside), id(column)}
+    again = memory[3].view(2, 3)
+    assert in_one_memory([behind, inside, again]) == {id(behind), id(again)}
+
+
+def test_a_pass_that_takes_other_parameters_is_another_program() -> None:
+    """The class runs again for `narrow` in any case, so that nothing else tells the two apart."""
+    run = running(Held(lambda m, h: h * m.scale + m.narrow.t().exp()))  # type: ignore[operator]
+    template = proved(run)
+    assert {ref.at for ref in template.one.broadcast} == {"scale"}
+    with broadcast_as_proved(template.one.broadcast):
+        assert all(map(template.matches, recorded(run, 9)))
+    with broadcast_as_proved(()):
+        assert not any(map(template.matches, recorded(run, 9)))
 
 
 @pytest.mark.parametrize("length", [8, 12, 14])
