@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 import torch
 from half_rules import SIZES, check_half_rule
-from sharded_runs import OfQueries, gpt, seeded, texts
+from sharded_models import OfQueries, gpt, seeded
+from sharded_runs import texts
 from shared_runs import deep
 from torch import Tensor, nn
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sharded_models
 import sharded_runs
 import shared_runs
 import torch
@@ -80,9 +81,9 @@ def in_shards(name: str, folder: Path, shard: str) -> str:
 @pytest.mark.parametrize("autocast", [None, torch.bfloat16])
 def test_long_rows_of_attention_pass_the_checks(card: str, tmp_path: Path, autocast: torch.dtype | None) -> None:
     """Kernels for attention add gradients of many blocks up in any order, which is not the model's doing."""
-    words = torch.randint(sharded_runs.WORDS, (24, 1024), generator=torch.Generator().manual_seed(2))
+    words = torch.randint(sharded_models.WORDS, (24, 1024), generator=torch.Generator().manual_seed(2))
     data, engine = (words, words[:, 0] % 3), EngineOptions("bookkeeping", autocast=autocast, physical_batch=8)
-    tiny_training(tmp_path, model=sharded_runs.gpt(), data=data, engine=engine).run()
+    tiny_training(tmp_path, model=sharded_models.gpt(), data=data, engine=engine).run()
 
 
 def test_a_run_beside_nccl_is_a_run_of_one_process(card: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Sums that are formed when they are asked for are those that are formed at once, and each can be asked for once."""
 
 import pytest
+import sharded_models
 import sharded_runs
 import torch
 from torch import nn
@@ -14,8 +15,8 @@ CLIP = Clip(0.5, 2.0**-20)
 
 
 def given() -> tuple[nn.Module, nn.Module, Chunk]:
-    model = sharded_runs.gpt()
-    model.norm = nn.Sequential(model.norm, sharded_runs.Scale(sharded_runs.WIDTH))  # type: ignore[assignment]
+    model = sharded_models.gpt()
+    model.norm = nn.Sequential(model.norm, sharded_models.Scale(sharded_models.WIDTH))  # type: ignore[assignment]
     words, targets = sharded_runs.texts()
     return model, nn.CrossEntropyLoss(), Chunk(words[:5], targets[:5])
 
@@ -47,7 +48,7 @@ def test_a_layer_that_reads_a_part_of_a_weight_is_formed_before_it_may_go(
     """Also where rules keep no products of so many rows, and read what came in again."""
     monkeypatch.setattr(base, "BUDGET", budget)
     words, targets = sharded_runs.texts()
-    model, *rest = sharded_runs.seeded(sharded_runs.OfQueries), nn.CrossEntropyLoss(), Chunk(words[:5], targets[:5])
+    model, *rest = sharded_models.seeded(sharded_models.OfQueries), nn.CrossEntropyLoss(), Chunk(words[:5], targets[:5])
     whole, later = clipped_sums(model, *rest, CLIP), sums_to_form(model, *rest, CLIP)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -11,7 +11,8 @@ import torch
 from forked import started
 from met import check_met
 from problems import tiny_plan
-from sharded_runs import OfQueries, Queries, digest_of, gpt, plan, seeded, texts
+from sharded_models import OfQueries, Queries, gpt, seeded
+from sharded_runs import digest_of, plan, texts
 from torch import nn
 from ways import SAMPLINGS, WAYS
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import sharded_runs
+import sharded_models
 from forked import forked
 from sharded_runs import CASES, LANES, ROUNDED_OTHERWISE, digest_of
 
@@ -22,9 +22,9 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     """What one process releases in a case, with the whole model."""
 
     def found(name: str) -> str:
-        before = sharded_runs.Failed.count
+        before = sharded_models.Failed.count
         digest, _ = digest_of(CASES[name], tmp_path_factory.mktemp("alone") / "run", WHOLE)
-        assert (sharded_runs.Failed.count > before) == (name == "rows that fail")
+        assert (sharded_models.Failed.count > before) == (name == "rows that fail")
         return digest
 
     return cache(found)

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sharded_models
 import sharded_runs
 import torch
 import torch.distributed as dist
-from sharded_runs import Breaking, gpt, texts
+from sharded_models import Breaking, gpt
+from sharded_runs import texts
 from shared_mistakes import OTHER, RANK, main, run
 from torch import nn
 
@@ -166,7 +168,7 @@ def a_model_that_fails_in_one_process(folder: Path) -> None:
                 step.add_all(one.criterion)
                 Breaking.now = False
         one.result(session)
-    assert not OTHER or sharded_runs.Failed.count > 0
+    assert not OTHER or sharded_models.Failed.count > 0
 
 
 def a_backward_pass_of_the_loop(folder: Path) -> None:

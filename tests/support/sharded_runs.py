@@ -11,12 +11,13 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from problems import blobs, tiny_plan, tiny_training
+from sharded_models import WIDTH, WORDS, AsItCame, Gain, Gate, OfQueries, PickyLoss, Scale, gpt, seeded
 from shared_runs import KNOWN
 from torch import Tensor, nn
 
@@ -26,128 +27,9 @@ from discreet.training import EngineOptions, PublicData, Training
 from discreet.training import step as step_module
 from discreet.training.preflight.engine_check import CHECKED
 
-WORDS, WIDTH, LANES, ROWS = 30, 32, 6, 40
+LANES, ROWS = 6, 40
 
-M = TypeVar("M", bound=nn.Module)
 Case = Callable[[Path, dict[str, Any]], Training]
-
-
-class Block(nn.Module):
-    """A transformer block with causal attention; `2 d + 1` features inside, so that nothing divides evenly."""
-
-    def __init__(self, d: int, heads: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.heads = heads
-        self.before, self.between = nn.LayerNorm(d), nn.LayerNorm(d)
-        self.qkv, self.out = nn.Linear(d, 3 * d), nn.Linear(d, d)
-        self.up, self.down, self.drop = nn.Linear(d, 2 * d + 1), nn.Linear(2 * d + 1, d), nn.Dropout(dropout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        rows, length, d = x.shape
-        parts = self.qkv(self.before(x)).view(rows, length, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
-        mixed = nn.functional.scaled_dot_product_attention(parts[0], parts[1], parts[2])
-        x = x + self.drop(self.out(mixed.transpose(1, 2).reshape(rows, length, d)))
-        return x + self.drop(self.down(nn.functional.gelu(self.up(self.between(x)))))
-
-
-class Queries(nn.Module):
-    """Learned queries, which the next layer reads as they are: its input is a part of a weight."""
-
-    def __init__(self, count: int, features: int) -> None:
-        super().__init__()
-        self.held = nn.Parameter(torch.linspace(-1, 1, count * features).reshape(count, features))
-
-    def forward(self, like: Tensor) -> Tensor:
-        return self.held.expand(len(like), -1, -1)
-
-
-class OfQueries(nn.Module):
-    """A classifier of short texts by learned queries."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed, self.queries = nn.Embedding(WORDS, 16), Queries(4, 16)
-        self.read, self.head = nn.Linear(16, 16), nn.Linear(16, 3)
-
-    def forward(self, words: Tensor) -> Tensor:
-        asked = self.read(self.queries(words))
-        return self.head(torch.tanh(self.embed(words).mean(1, keepdim=True) * asked).mean(1))
-
-
-class Gpt(nn.Module):
-    """A classifier of short texts: an embedding, blocks, a head."""
-
-    def __init__(self, d: int = WIDTH, layers: int = 2, words: int = WORDS, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(words, d)
-        self.blocks = nn.ModuleList(Block(d, 4, dropout) for _ in range(layers))
-        self.norm, self.head = nn.LayerNorm(d), nn.Linear(d, 3)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        x = self.embed(tokens)
-        for block in self.blocks:
-            x = block(x)
-        head: Tensor = self.head(self.norm(x).mean(1))
-        return head
-
-
-class PickyLoss(nn.Module):
-    """Fails on rows with a large output."""
-
-    largest = float("inf")
-
-    def forward(self, output: Tensor, target: Tensor) -> Tensor:
-        if bool((output.detach().abs() > self.largest).any()):
-            Failed.count += 1
-            raise ValueError("a row that this loss does not like")
-        return nn.functional.cross_entropy(output, target)
-
-
-class Failed:
-    """How many times `PickyLoss` or `Breaking` has failed."""
-
-    count = 0
-
-
-class Breaking(nn.Module):
-    """Fails in the middle of the model, from the step on in which `now` is set; no check before a run sees that."""
-
-    now = False
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.now:
-            Failed.count += 1
-            raise ValueError("a row that this module does not like")
-        return x
-
-
-class Scale(nn.Module):
-    """A layer without a rule."""
-
-    def __init__(self, d: int) -> None:
-        super().__init__()
-        self.by = nn.Parameter(torch.full((d,), 0.7))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.tanh(x * self.by.square())
-
-
-class Gain(Scale):
-    """A layer whose parameter is broadcast over the examples."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.tanh(x * self.by)
-
-
-def gpt(**changes: Any) -> Gpt:
-    return seeded(lambda: Gpt(**changes))
-
-
-def seeded(model: Callable[[], M]) -> M:
-    """The model with the same weights in every process."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        return model()
 
 
 def texts() -> tuple[Tensor, Tensor]:
@@ -205,28 +87,6 @@ def gains(folder: Path, shared: dict[str, Any]) -> Training:
     model = gpt(dropout=0.3)
     model.norm = nn.Sequential(Gain(WIDTH), model.norm, Gain(WIDTH))  # type: ignore[assignment]
     return training(folder, shared, model=model)
-
-
-class AsItCame(nn.Module):
-    """Holds weights, uses none of them, and returns its input itself."""
-
-    def __init__(self, d: int) -> None:
-        super().__init__()
-        self.unused = nn.Linear(d, d)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-
-class Gate(nn.Module):
-    """Changes its input in place, and returns it."""
-
-    def __init__(self, d: int) -> None:
-        super().__init__()
-        self.by = nn.Linear(d, d)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.mul_(torch.sigmoid(self.by(x.mean(1, keepdim=True))))
 
 
 def unused(folder: Path, shared: dict[str, Any]) -> Training:

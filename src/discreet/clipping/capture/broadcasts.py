@@ -70,7 +70,7 @@ def broadcasts_apart(model: nn.Module, owners: list[Owner], loss: Tensor, calls:
 
 
 def holds_parameters(model: nn.Module) -> bool:
-    """Whether a class holds trained parameters itself, so that where it uses them matters."""
+    """Whether a class of the model holds trained parameters itself, and not in a module that has a rule."""
     return any(owner.rule is HeldDirectly for owner in owners_of(model))
 
 
@@ -117,7 +117,7 @@ def _origin(node: Node, rows: int) -> Node:
 
 
 def _is_view(node: Node, rows: int) -> bool:
-    """Whether a node picks, moves or rounds numbers of one tensor, or shifts them by constants of the same shape."""
+    """Whether a node returns numbers of one tensor alone: picked, moved, rounded, or shifted by constants."""
     if node.name() in _SHIFTS and sum(one is not None for one, _ in node.next_functions) == 1:
         shape = _shape(node)
         return shape == _shape(_below(node)) and not _broadcasts(shape, shape, rows)
@@ -134,7 +134,7 @@ def _shape(node: Node) -> torch.Size:
 
 
 def _broadcasts(before: torch.Size, after: torch.Size, rows: int) -> bool:
-    """Whether one tensor is repeated for each example where it takes part in another."""
+    """Whether a tensor of shape `before` is repeated along axis 0 for each of the `rows` examples, to shape `after`."""
     return len(after) > 0 and after[0] == rows and (len(before) < len(after) or before[0] == 1)
 
 

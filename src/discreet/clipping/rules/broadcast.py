@@ -57,13 +57,14 @@ class Use(NamedTuple):
             found = found.sum(axes)
         return found.reshape(len(found), *self.shape)
 
-    def of_parameter(self, rows: Tensor) -> Tensor:
-        """The gradients of the parameter, from those of the view: shape (len(rows), *parameter shape)."""
-        if self.ends is None:
-            return rows
-        view, parameter = self.ends
-        (found,) = torch.autograd.grad((view,), (parameter,), rows, retain_graph=True, is_grads_batched=True)
-        return wide(found)
+
+def _of_parameter(rows: Tensor, ends: tuple[GradientEdge, GradientEdge] | None) -> Tensor:
+    """The gradients of a parameter, from those of its view: shape (len(rows), *parameter shape). `ends`: see `Use`."""
+    if ends is None:
+        return rows
+    view, parameter = ends
+    (found,) = torch.autograd.grad((view,), (parameter,), rows, retain_graph=True, is_grads_batched=True)
+    return wide(found)
 
 
 class Broadcast(Formed):
@@ -78,8 +79,8 @@ class Broadcast(Formed):
         gradients: tuple[Tensor | None, ...],
     ) -> None:
         self.module, self.trained, self.formed = module, trained, trained
-        self._uses = [use for use, gradient in zip(args, gradients, strict=True) if gradient is not None]
-        self._rows = [use.of_view(one) for use, one in zip(args, gradients, strict=True) if one is not None]
+        given = [(use, one) for use, one in zip(args, gradients, strict=True) if one is not None]
+        self._rows, self._ends = [use.of_view(one) for use, one in given], [use.ends for use, _ in given]
         self._count = len(self._rows[0])
 
     @property
@@ -90,14 +91,14 @@ class Broadcast(Formed):
         return 2 * sum(rows.element_size() for rows in self._rows) * self._numbers()
 
     def gradients(self, start: int, stop: int) -> dict[str, Tensor]:
-        parts = [use.of_parameter(rows[start:stop]) for use, rows in zip(self._uses, self._rows, strict=True)]
+        parts = [_of_parameter(rows[start:stop], ends) for rows, ends in zip(self._rows, self._ends, strict=True)]
         total = parts[0]
         for part in parts[1:]:
             total = total + part
         return dict.fromkeys(self.trained, total)
 
     def forget_captured(self) -> None:
-        self._uses, self._rows = [], []
+        self._rows, self._ends = [], []
 
     def drop_captured(self, unusable: Tensor) -> None:
         self._rows = [blank(rows, unusable) for rows in self._rows]

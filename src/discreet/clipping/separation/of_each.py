@@ -26,7 +26,7 @@ class OfEach:
         self._views = {*broadcast}
 
     def read_by(self, given: Given) -> bool:
-        """Whether an operator is given one of them."""
+        """Whether an operator reads such a parameter, or what was made of it without an axis of examples."""
         return not self._refs.isdisjoint(one.ref for one in given.tensors)
 
     def labels(self, given: Given, parts: Sequence[Label]) -> list[Label]:

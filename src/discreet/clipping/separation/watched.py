@@ -74,7 +74,7 @@ class Proofs:
         return template.matches(ran)
 
     def _again(self, known: Template, items: Sequence[Any]) -> Program:
-        """What a program does now on random rows, if Python reads these numbers."""
+        """The program that the model runs now, on as many random rows as in `known`, where Python reads `items`."""
         with broadcast_as_proved(known.one.broadcast):
             return recorded(self._run, known.one.batch, items)[0]
 

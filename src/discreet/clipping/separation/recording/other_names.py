@@ -33,8 +33,8 @@ def _extent(tensor: Tensor) -> tuple[int, int]:
 
 
 def gradients_are_traced(ops: Sequence[Op], parameters: Collection[Ref]) -> bool:
-    """Whether all that needs a gradient in a forward pass is a parameter, or was made of something that needs one. A
-    tensor that the model keeps is not, nor one that is taken for another in the same place of memory."""
+    """Whether each tensor of a forward pass that needs a gradient is a parameter, or was made of such tensors. One that
+    the model keeps is not, nor one that is taken for another in the same place of memory."""
     carrying: set[int] = set()
     for number, op in enumerate(ops):
         needing = [] if op.back else [one.ref for one in _arguments((op.args, op.kwargs)) if one.grad]
