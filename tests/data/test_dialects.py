@@ -191,7 +191,7 @@ def test_codes_that_are_numbers(tmp_path: Path) -> None:
 
 
 def test_every_fault_of_a_file_at_once(tmp_path: Path) -> None:
-    """By row, each with its value; and no more than 20."""
+    """By row, each with its value, and a row of another length by its line alone; and no more than 20."""
     path = tmp_path / "t.csv"
     path.write_text("a,y\n1,yes\nx,yes\n2,perhaps\n3\n,no\nnan,no\n9,no,1\n")
     encoder = Encoder(simple(AMOUNT | {"missing": "refuse"}))
@@ -199,8 +199,8 @@ def test_every_fault_of_a_file_at_once(tmp_path: Path) -> None:
         public_table(path, encoder)
     assert str(caught.value).splitlines() == [
         f"{path}: 6 problems",
-        "  line 5 has 1 value instead of 2: '3'; check the delimiter (',') and the quotes",
-        "  line 8 has 3 values instead of 2: '9,no,1'; check the delimiter (',') and the quotes",
+        "  line 5 has 1 value instead of 2; give it 2, or check the delimiter (',') and the quotes",
+        "  line 8 has 3 values instead of 2; give it 2, or check the delimiter (',') and the quotes",
         "  row 2, column 'a': 'x' is not a number",
         "  row 3, column 'y': the value is none of the declared categories ('perhaps')",
         "  row 4, column 'a': the value is missing; missing: drop, in a schema, leaves such rows out",
@@ -213,11 +213,31 @@ def test_every_fault_of_a_file_at_once(tmp_path: Path) -> None:
     assert str(caught.value).count("\n") == 20
 
 
-def test_of_rows_with_line_breaks_no_number_of_a_line_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("newlines", [False, True])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_rows_of_another_length_are_named_by_their_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, newlines: bool, end: str
+) -> None:
+    """Beside empty lines, values of several lines, and in any block; what the rows say is not shown."""
+    monkeypatch.setattr(text_rows, "BLOCK", 48)
+    ill, sick = (f'"ill{end}{end}Ann Smith",yes', f"5,no,secret{end}") if newlines else ("8,no", "5,no,secret")
+    rows = ["# made", "", "a,y", "1,yes", "", "secret", ill, '"9","yes",', "", *["2,no"] * 20, "", sick, '"5"']
+    text = end.join(rows)
     path = tmp_path / "t.csv"
-    path.write_text('a,y\n"1\n",yes\n2\n')
-    with pytest.raises(InputError, match=r"t\.csv: a row has 1 value instead of 2: '2'"):
-        public_table(path, Encoder(simple(AMOUNT).model_copy(update={"csv": CsvFormat(newlines=True)})))
+    path.write_text(text, newline="")
+    format = CsvFormat(newlines=newlines, comment="#")
+    with pytest.raises(InputError) as caught:
+        public_table(path, Encoder(simple({"type": "text"}).model_copy(update={"csv": format})))
+    wrong = ["secret", '"9","yes",', "5,no,secret", '"5"']
+    lines = [text[: text.index(f"{end}{row}") + len(end)].count(end) + 1 for row in wrong]
+    said = "value instead of 2; give it 2, or check the delimiter (',') and the quotes"
+    assert str(caught.value).splitlines() == [
+        f"{path}: 4 problems",
+        f"  line {lines[0]} has 1 {said}",
+        f"  line {lines[1]} has 3 {said.replace('value', 'values')}",
+        f"  line {lines[2]} has 3 {said.replace('value', 'values')}",
+        f"  line {lines[3]} has 1 {said}",
+    ]
 
 
 def test_a_fault_of_several_rows_is_said_once(tmp_path: Path) -> None:
@@ -232,7 +252,7 @@ def test_a_fault_of_several_rows_is_said_once(tmp_path: Path) -> None:
         public_table(path, Encoder(simple(AMOUNT)))
     assert str(caught.value).splitlines() == [
         f"{path}: 2 problems",
-        "  line 52 has 1 value instead of 2: '2'; check the delimiter (',') and the quotes",
+        "  line 52 has 1 value instead of 2; give it 2, or check the delimiter (',') and the quotes",
         f"  rows 1, 2, 3 and more, {said}",
     ]
 

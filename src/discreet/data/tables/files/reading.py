@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv as python_csv
 import io
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from discreet.data.tables.columns import Date
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.foreign import FOREIGN, foreign_table
 from discreet.data.tables.files.reading_errors import said_plainly
-from discreet.data.tables.files.text_rows import TextRows, ends_open, ends_within, text_rows
+from discreet.data.tables.files.text_rows import FILLED_LINE, TextRows, ends_open, ends_within, row_lines, text_rows
 from discreet.data.tables.problems import Problems
 from discreet.data.tables.schema import Schema
 
@@ -33,7 +33,6 @@ _TEXT, _PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
 PACKED = ("", ".gz", ".zip", ".bz2", ".xz")
 _OTHER_DELIMITERS = ";\t|,"
 _SHOWN = 60
-_FILLED_LINE = re.compile(rb"[^\r\n]+")
 
 
 def is_table(name: str) -> bool:
@@ -193,10 +192,16 @@ def _parsed(
             column_types=dict.fromkeys(names, pa.string()), include_columns=list(wanted), strings_can_be_null=False
         ),
     )
+    starts = row_lines(rows.data, csv) if wrong else iter(())
+    above = 0
     for row in wrong:
-        problems.add(_other_length(row, rows.line - 1, csv))
+        if problems.full:
+            break
+        line = next(islice(starts, (row.number or 1) - above - 1, None), 0)
+        above = row.number or 1
+        problems.add(_other_length(row, rows.line + line, csv))
     # A quote that is not closed would merge the following lines into one value, and lose their rows.
-    if not csv.newlines and found.num_rows + len(wrong) != len(_FILLED_LINE.findall(rows.data)):
+    if not csv.newlines and found.num_rows + len(wrong) != len(FILLED_LINE.findall(rows.data)):
         raise InputError(f"{problems.path}: {_OPEN_QUOTE}")
     return found
 
@@ -240,12 +245,11 @@ def _check_names(path: Path, schema: Schema, found: Sequence[str], wanted: Seque
         )
 
 
-def _other_length(row: pa_csv.InvalidRow, above: int, csv: CsvFormat) -> str:
-    known = row.number is not None and not csv.newlines  # with line breaks in values, rows are numbered and not lines
-    line = f"line {above + (row.number or 0)}" if known else "a row"
+def _other_length(row: pa_csv.InvalidRow, line: int, csv: CsvFormat) -> str:
+    """The fault of a row that begins at a line of the file. What the row says is somebody's data, and is not shown."""
     count = f"{row.actual_columns} value{'s' * (row.actual_columns != 1)}"
     return (
-        f"{line} has {count} instead of {row.expected_columns}: {_short(row.text)}; check the "
+        f"line {line} has {count} instead of {row.expected_columns}; give it {row.expected_columns}, or check the "
         f"delimiter ({csv.delimiter!r}) and the quotes"
     )
 

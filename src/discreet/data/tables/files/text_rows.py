@@ -35,6 +35,7 @@ _COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
 _SHEETS = ("[Content_Types].xml", "mimetype")
 """Members of a zip file that is really a spreadsheet."""
 
+FILLED_LINE = re.compile(rb"[^\r\n]+")
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 
 
@@ -78,6 +79,31 @@ def text_rows(path: Path, csv: CsvFormat) -> Iterator[TextRows]:
 def lines_in(data: bytes) -> int:
     """The number of lines that end in `data`."""
     return data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n")
+
+
+def row_lines(data: bytes, csv: CsvFormat) -> Iterator[int]:
+    """The line at which each row of `data` begins, from 0; empty lines are no rows."""
+    line = place = 0
+    for start in _starts(data, csv):
+        line += lines_in(data[place:start])
+        place = start
+        yield line
+
+
+def _starts(data: bytes, csv: CsvFormat) -> Iterator[int]:
+    if not csv.newlines:
+        yield from (found.start() for found in FILLED_LINE.finditer(data))
+        return
+    start = place = 0
+    field = _field(csv)
+    while (found := field.match(data, place)) is not None:
+        place = found.end()
+        if found.group("end"):
+            if found.start("end") > start:
+                yield start
+            start = place
+    if start < len(data):
+        yield start
 
 
 @contextmanager
