@@ -164,9 +164,10 @@ def _gdp(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
 
 def _zcdp(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
     if parts.sampled:
+        conjecture = ", or zcdp-rs for the published conjecture on Poisson batches" if _poisson_batches(parts) else ""
         raise NotProved(
             "zCDP gains nothing from sampling: method zcdp accounts without sampling (rate 1), for epochs and for "
-            "allocation only; use method pld or rdp, or zcdp-rs for the published conjecture on Poisson batches"
+            f"allocation only; use method pld or rdp{conjecture}"
         )
     parts.without_selection("zcdp")
     rhos = [part.count * zcdp.gaussian(part.noise) for part in parts.gaussians]
@@ -189,9 +190,14 @@ def _clt(parts: Releases, delta: float) -> float:
 
 
 def _zcdp_rs(parts: Releases, delta: float) -> float:
-    if not parts.sampled or parts.fixed_size or parts.dominated:
-        raise NotProved("method zcdp-rs is about Poisson batches only; use method pld, zcdp or gdp")
+    if not _poisson_batches(parts):
+        others = "pld or rdp" if parts.sampled else "pld, zcdp or gdp"
+        raise NotProved(f"method zcdp-rs is about Poisson batches only; use method {others}")
     return paper_figures.zcdp_rs(_triples(parts, "zcdp-rs"), delta)
+
+
+def _poisson_batches(parts: Releases) -> bool:
+    return parts.sampled and not parts.fixed_size and not parts.dominated
 
 
 def _moments(parts: Releases, delta: float) -> float:
