@@ -19,10 +19,12 @@ from hypothesis import strategies as st
 from reports import HOSTILE, Walk, facts_of, small_plan
 
 from discreet.accounting import Method
-from discreet.core.adjacency import Adjacency
+from discreet.core.adjacency import Adjacency, Query
 from discreet.core.errors import InputError
+from discreet.core.events import Compose, Epoch, Gaussian, Poisson, Repeat, Selection
 from discreet.core.events.event_json import to_json
 from discreet.core.rounding import places_down, places_up
+from discreet.core.trials import NegativeBinomialTrials
 from discreet.plan import IndividualSampling, NoSampling, Plan, ShuffleSampling
 from discreet.publication.pages.charts import svg_charts
 from discreet.publication.pages.formats import percent_up
@@ -258,6 +260,35 @@ def test_released_lists_the_events_in_order() -> None:
     assert [(row["first"], row["last"], row["noise"]) for row in rows] == [(1, 15, 4.0), (16, 40, 5.0)]
     other = {"event": "poisson", "rate": 0.5, "of": {"event": "compose", "of": [to_json(plan.event())]}}
     assert released(other)[0]["noise"] is None
+
+
+def test_released_has_no_event_in_the_form_of_a_file() -> None:
+    """Epochs of changing noise, searches and several queries on one draw were shown as JSON."""
+    sums, bit = "sum of clipped gradients, with noise", "sum of centred bits (predicted right or not), with noise"
+    epochs = [Epoch(Compose((Repeat(Gaussian(2.0), 3), Gaussian(3.0)))), Epoch(Repeat(Gaussian(3.0), 4))]
+    rows = released(to_json(Compose((epochs[0], Repeat(epochs[1], 2), Repeat(epochs[0], 2)))))
+    assert [(row["first"], row["last"], row["noise"], row["what"]) for row in rows] == [
+        (1, 3, 2.0, sums),
+        (4, 4, 3.0, sums),
+        (5, 12, 3.0, sums),
+        (13, 15, 2.0, sums),
+        (16, 16, 3.0, sums),
+        (17, 19, 2.0, sums),
+        (20, 20, 3.0, sums),
+    ]
+    assert {row["draw"] for row in rows} == {"all rows, shuffled, in 4 batches"}
+
+    run = Compose((Repeat(Poisson(0.5, Gaussian(1.5)), 7), Gaussian(4.0, Query.CENTRED_BIT)))
+    rows = released(to_json(Selection(run, NegativeBinomialTrials(1.0, 0.25))))
+    assert [(row["first"], row["last"], row["noise"], row["what"]) for row in rows] == [
+        (1, 7, 1.5, f"in every run of a search: {sums}"),
+        (8, 8, 4.0, f"in every run of a search: {bit}"),
+    ]
+
+    draw = Poisson(0.5, Compose((Gaussian(2.0, Query.COUNT), Repeat(Gaussian(3.0), 2))))
+    (row,) = released(to_json(draw), before=1)
+    said = "count, with noise of multiplier 2; 2 times a sum of clipped rows, with noise of multiplier 3"
+    assert (row["what"], row["noise"]) == (f"before the first step: {said}", None)
 
 
 def test_drawing_leaves_matplotlib_as_it_was() -> None:

@@ -21,7 +21,7 @@ from discreet.accounting.account import Method
 from discreet.accounting.answers.attack_risk import SideBySide, posterior_without_delta, side_by_side
 from discreet.certificate.model_spec import ModelSpec
 from discreet.core.errors import InputError, NotProved
-from discreet.core.events import BoundedRange, Event, Gaussian, SparseHistogram, flatten, steps_of, tally
+from discreet.core.events import BoundedRange, Event, Gaussian, Selection, SparseHistogram, flatten, steps_of, tally
 from discreet.core.events.event_json import from_json, to_json
 from discreet.core.metric_names import unit_of
 from discreet.core.rounding import places_up
@@ -34,7 +34,7 @@ from discreet.publication.pages.charts.drawn_once import drawn
 from discreet.publication.pages.charts.model_charts import figures
 from discreet.publication.pages.charts.svg_charts import Prefix
 from discreet.publication.pages.contents import use_in_python
-from discreet.publication.pages.formats import html_template, percent_up
+from discreet.publication.pages.formats import html_template, number, percent_up
 from discreet.publication.pages.purpose import targets_of
 from discreet.publication.pages.reporting import in_common
 from discreet.publication.pages.sampling_words import who_took_part
@@ -205,34 +205,48 @@ def _tradeoff_chart(risk: SideBySide) -> Markup:
 
 
 def released(events: dict[str, Any], words: Words = ROW, before: int = 0) -> list[dict[str, Any]]:
-    """The stated events in order, with a row for each segment of equal steps; the first `before` events are queries."""
+    """The stated events in order, with a row for each segment of equal steps; the first `before` events are queries. A
+    search has the rows of one of its runs."""
     rows, begin = [], 1
     for event, run in groupby(flatten(from_json(events)), key=lambda part: part[0]):
-        length = sum(count for _, count in run) * len(steps_of(event))
-        asked = min(length, max(0, before + 1 - begin))
-        for count, query in ((asked, True), (length - asked, False)):
-            if count:
-                rows.append(_row(event, words, query=query) | {"first": begin, "last": begin + count - 1})
-                begin += count
+        times = sum(count for _, count in run)
+        if isinstance(event, Selection):
+            of_run = released(to_json(event.event), words)
+            rows += [row | {"what": f"in every run of a search: {row['what']}"} for row in of_run]
+            continue
+        segments = [(inner, len(list(equal))) for inner, equal in groupby(steps_of(event))]
+        if len(segments) == 1:
+            segments, times = [(segments[0][0], segments[0][1] * times)], 1
+        for inner, length in segments * times:
+            asked = min(length, max(0, before + 1 - begin))
+            for count, query in ((asked, True), (length - asked, False)):
+                if count:
+                    drawn_by = {"draw": who_took_part(event, words), "first": begin, "last": begin + count - 1}
+                    rows.append(drawn_by | _said(inner, words, query=query))
+                    begin += count
     return rows
 
 
-def _row(event: Event, words: Words, *, query: bool) -> dict[str, Any]:
-    steps = steps_of(event)
-    inner = steps[0]
-    row: dict[str, Any] = {"draw": who_took_part(event, words), "noise": None}
-    if isinstance(inner, Gaussian) and len(set(steps)) == 1:
-        what = (_ASKED if query else _QUERIES)[inner.query.value]
-        row |= {"what": what, "noise": inner.noise_multiplier}
-    elif isinstance(inner, SparseHistogram):
-        what = f"values of a column that more than {inner.threshold:g} {words.many} have, by counts with noise"
-        row |= {"what": what, "noise": inner.noise_multiplier}
-    elif isinstance(inner, BoundedRange):
-        most = places_up(inner.epsilon)
-        row["what"] = f"choice of a step size by clipped losses, its privacy loss within a range of {most}"
-    else:
-        row["what"] = json.dumps(to_json(event))
-    return row | ({"what": f"before the first step: {row['what']}"} if query else {})
+def _said(inner: Event, words: Words, *, query: bool) -> dict[str, Any]:
+    """What a step released in words, and its noise multiplier; of several queries on one draw, all of them."""
+    parts = [_part(part, words, query=query, times=times) for part, times in flatten(inner)]
+    one = len({multiplier for _, multiplier in parts}) == 1
+    what = "; ".join(said if one or noise is None else f"{said} of multiplier {number(noise)}" for said, noise in parts)
+    what = f"before the first step: {what}" if query else what
+    return {"what": what, "noise": parts[0][1] if one else None}
+
+
+def _part(part: Event, words: Words, *, query: bool, times: int) -> tuple[str, float | None]:
+    if isinstance(part, Gaussian):
+        what = (_ASKED if query else _QUERIES)[part.query.value]
+        return (what if times == 1 else f"{times} times a {what}"), part.noise_multiplier
+    if isinstance(part, SparseHistogram):
+        what = f"values of a column that more than {part.threshold:g} {words.many} have, by counts with noise"
+        return what, part.noise_multiplier
+    if isinstance(part, BoundedRange):
+        most = places_up(part.epsilon)
+        return f"choice of a step size by clipped losses, its privacy loss within a range of {most}", None
+    return json.dumps(to_json(part)), None
 
 
 def _coarse(epsilon: float) -> float:
