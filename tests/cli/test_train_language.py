@@ -106,6 +106,8 @@ def test_a_whole_model_writes_texts(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["train", "reviews.csv", "--text", "review", "--unit", "row", "--model", "tiny", "--out", "out"]
     assert run([*command, *BUDGET, *FEW, "--set", "reduction=sum"]) == 0, capsys.readouterr().err
     assert run(["generate", "out", "--model", "tiny", "--prompt", "a film", "--temperature", "0.5"]) == 0
+    assert run(["generate", "out", "--model", "tiny", "--prompt", "a film", "--chat"]) == 2
+    assert "has no chat template" in capsys.readouterr().err
     Path("out/model.safetensors").write_bytes(b"")
     assert run(["generate", "out", "--model", "tiny", "--prompt", "a film"]) == 1
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from discreet.core import checks
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, first_line
 from discreet.jobs.language.base_folder import most_tokens
 from discreet.jobs.language.published_texts import PublishedTexts
 
@@ -38,17 +38,23 @@ class Writer:
         claim = published.certificate["claim"]
         return cls(published.tokenizer, published.inner, claim["epsilon"], claim["delta"])
 
-    def write(self, prompt: str, rows: int, *, length: int | None, temperature: float, seed: int) -> list[str]:
+    def write(
+        self, prompt: str, rows: int, *, length: int | None, temperature: float, seed: int, chat: bool = False
+    ) -> list[str]:
         """So many texts that begin with the prompt, of `length` new tokens at most; by default 64, or as many as the
-        model has room for behind the prompt. The prompt is public."""
+        model has room for behind the prompt. The prompt is public.
+
+        `chat`: answers alone, to the prompt as what a user says in the tokenizer's chat template.
+        """
         checks.count("rows", rows)
         if length is not None:
             checks.count("length", length)
         checks.positive("temperature", temperature)
-        tokens = self.tokenizer(prompt, return_tensors="pt")
-        if tokens["input_ids"].shape[1] == 0:
+        tokens = self._said_by_a_user(prompt) if chat else self.tokenizer(prompt, return_tensors="pt")
+        begin = tokens["input_ids"].shape[1]
+        if begin == 0:
             raise InputError("the prompt has no tokens; give a word to begin with")
-        length = self._fitting(tokens["input_ids"].shape[1], length)
+        length = self._fitting(begin, length)
         padding = self.tokenizer.pad_token_id
         found: list[str] = []
         with torch.random.fork_rng(), torch.no_grad():
@@ -63,8 +69,30 @@ class Writer:
                     num_return_sequences=min(_AT_ONCE, rows - len(found)),
                     pad_token_id=self.tokenizer.eos_token_id if padding is None else padding,
                 )
-                found += self.tokenizer.batch_decode(made, skip_special_tokens=True)
+                found += self.tokenizer.batch_decode(made[:, begin:] if chat else made, skip_special_tokens=True)
         return found
+
+    def _said_by_a_user(self, prompt: str) -> Any:
+        """The tokens of a chat of one message, up to where the answer begins."""
+        if getattr(self.tokenizer, "chat_template", None) is None:
+            raise InputError(
+                "the tokenizer of the base model has no chat template, so this model was not trained on chats from a "
+                "file; leave out --chat, and write the prompt as the texts of the training begin"
+            )
+        try:
+            return self.tokenizer.apply_chat_template(
+                [{"role": "user", "content": prompt}],
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                return_tensors="pt",
+            )
+        except Exception as error:  # templates are programs, and raise what they like
+            why = first_line(error)
+            raise InputError(
+                f"the chat template does not take a message of the user alone: {why}; leave out --chat, and write the "
+                "prompt in the template"
+            ) from None
 
     def _fitting(self, prompt: int, length: int | None) -> int:
         most = most_tokens(self.tokenizer, self.model)

@@ -19,6 +19,9 @@ def generate(
     folder: Annotated[Path, typer.Argument(help="A published folder.")],
     model: Annotated[Path, typer.Option("--model", help="Folder with the base model and its tokenizer.")],
     prompt: Annotated[str, typer.Option("--prompt", help="What the texts begin with; public.")],
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Answers to the prompt, put into the chat template as a user's message.")
+    ] = False,
     rows: Annotated[int, typer.Option("--rows", help="How many texts.", min=1)] = 1,
     length: Annotated[
         int | None,
@@ -39,7 +42,7 @@ def generate(
 
     writer = Writer.of(folder, model)
     epsilon = places_up(writer.epsilon)
-    texts = writer.write(prompt, rows, length=length, temperature=temperature, seed=seed)
+    texts = writer.write(prompt, rows, length=length, temperature=temperature, seed=seed, chat=chat)
     typer.echo(
         f"post-processing of a model with epsilon {epsilon} at delta {delta_up(writer.delta)}: no further cost",
         err=True,
