@@ -23,6 +23,7 @@ from discreet.core.events import (
     TruncatedPoisson,
 )
 from discreet.core.events.event_json import to_json
+from discreet.core.rounding import CONFIRMABLE
 from discreet.verification.recompute import decide, epsilon_bounds, poisson_loss
 from discreet.verification.recompute.events import Part, _overflow
 
@@ -68,6 +69,19 @@ def test_the_figure_of_fixed_size_batches() -> None:
     assert found.upper == pytest.approx(3.760, abs=1e-3)
     assert found.lower == pytest.approx(3.0636, abs=1e-3)
     assert not decide(event, 1e-5, "replace_one", 3.1).accepted  # a one-sided claim
+
+
+@pytest.mark.parametrize(
+    ("population", "batch", "steps", "noise", "delta"),
+    [(50_000, 256, 50_000, 1.0, 1e-5), (50_000, 500, 30_000, 1.0, 1e-6), (2869, 1607, 75_655, 113.340298, 4.8e-11)],
+)
+def test_an_honest_claim_of_many_steps_of_fixed_size_is_accepted(
+    population: int, batch: int, steps: int, noise: float, delta: float
+) -> None:
+    event = Repeat(FixedSize(population, batch, Gaussian(noise)), steps)
+    honest = guarantee(event, delta, "replace_one").epsilon * CONFIRMABLE
+    assert decide(to_json(event), delta, "replace_one", honest).accepted
+    assert not decide(to_json(event), delta, "replace_one", 0.99 * honest, finest=1).accepted
 
 
 @pytest.mark.parametrize(("rate", "mu"), [(0.01, 1.1), (0.3, 2.5), (0.5, 0.3), (1.0, 0.7)])

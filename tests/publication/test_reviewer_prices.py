@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from discreet import publish
 from discreet.core.events.event_json import to_json
-from discreet.plan import CyclicPoissonSampling, Plan, ShuffleSampling
+from discreet.plan import CyclicPoissonSampling, Plan, PoissonSampling, ShuffleSampling
 from discreet.verification.standalone import verify as reviewer
 
 ROOT = Path(__file__).parents[2]
@@ -99,6 +99,30 @@ def test_a_claim_that_a_coarse_grid_misses_is_looked_at_on_a_finer_one(
 
     monkeypatch.setattr(reviewer, "epsilon_of", exhausted)
     assert told(folder, capsys) == said
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "steps", "delta", "verdict"),
+    [
+        pytest.param(2.899e-5, 0.58, 106, 2.055e-5, "ACCEPTED", id="finer"),
+        pytest.param(6e-4, 2000.0, 5, 6.2e-11, "NOT COVERED", id="tiny"),
+    ],
+)
+def test_a_grid_that_is_too_coarse_accuses_nobody(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    rate: float,
+    noise: float,
+    steps: int,
+    delta: float,
+    verdict: str,
+) -> None:
+    """Of one plan the second grid is fine enough, and the third would not fit. Of the other none is: that the first
+    finds 2.8 times as much as is claimed says nothing about so small an epsilon."""
+    settings: dict[str, Any] = {"population": 739, "delta": delta, "clip_norm": 1.0, "noise_multiplier": noise}
+    plan = Plan.make(PoissonSampling(rate=rate), steps=steps, **settings)
+    publish(certified_run(tmp_path, plan=plan), tmp_path / "out")
+    assert told(tmp_path / "out", capsys)[1].startswith(verdict)
 
 
 @pytest.mark.parametrize(("multiplier", "delta"), [(0.3, 1e-5), (1.0, 1e-9), (30.0, 1e-3)])

@@ -758,13 +758,13 @@ def check(folder: Path, key: str | None, strictly: bool = False) -> str:  # the 
     need(charged <= sides[-1], "what was charged is not part of the plan")
     check_shown(facts, charged, sides)
     epsilon, asked, parts = claim["epsilon"], (claim["delta"], claim["adjacency"]), sides[:-1] or sides
-    prices = (max(epsilon_of(one, *asked, max(epsilon, 1e-4) / n, epsilon) for one in parts) for n in (2e4, 2e5, 2e6))
-    fits, near = (found := next(prices)) <= epsilon, found < (2 if epsilon < 1e-3 else 1.01) * epsilon
+    least, low = max(epsilon, 1e-4), epsilon < 1e-3  # for so small an epsilon the first grid is coarse
+    prices = (max(epsilon_of(one, *asked, least / n, epsilon) for one in parts) for n in (2e4, 6e4, 2e5, 2e6))
+    fits, near = (cost := next(prices)) <= epsilon, cost < (2 * epsilon + 1e-5 if low else 1.01 * epsilon)
     with contextlib.suppress(Stop, MemoryError):  # finer grids, each formed when it is asked for, only ever confirm
         fits = fits or (near and any(price <= epsilon for price in prices))
-    coarse = near and epsilon < 1e-3  # as the first grid is for so small an epsilon
-    need(fits, f"epsilon {epsilon:.6g} is claimed, {found:.6g} was found", "NOT COVERED" if coarse else "REJECTED")
-    need(claim["lower"] is None or claim["lower"] <= found, "the lower bound that is claimed is above epsilon")
+    need(fits, f"epsilon {epsilon:.6g} is claimed, {cost:.6g} was found", "NOT COVERED" if near and low else "REJECTED")
+    need(claim["lower"] is None or claim["lower"] <= cost, "the lower bound that is claimed is above epsilon")
     signed, beside = check_signature(folder, facts, key), uncovered(facts, folder)
     need(not (strictly and beside), beside)
     most, whom = math.ceil(claim["epsilon"] * 1e4) / 1e4, "a person" if claim["unit"] == "user" else "a row"
