@@ -71,15 +71,15 @@ def test_nobody_waits_for_a_process_that_ends_in_the_middle_of_a_pass(tmp_path: 
     check(tmp_path, name)
 
 
-class Positions(nn.Module):
-    """A trained parameter beside a module that has some of its own."""
+class Temperature(nn.Module):
+    """A trained parameter beside a module that has some of its own; its exponential multiplies the examples."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.inner, self.at = gpt(), nn.Parameter(torch.zeros(3))
+        self.inner, self.log = gpt(), nn.Parameter(torch.zeros(3))
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        return torch.add(self.inner(tokens), self.at)
+        return self.inner(tokens) * self.log.exp()
 
 
 class Reaching(nn.Module):
@@ -128,7 +128,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "averaging": ({"averaging": Averaging(0.9)}, "an average of iterates is a second model"),
     "optimizer": ({"optimizer": lambda held: torch.optim.Adafactor(held)}, "Adafactor may need whole parameters"),
-    "positions": ({"model": Positions()}, "holds trained parameters beside other modules"),
+    "temperature": ({"model": Temperature()}, "holds trained parameters beside other modules, and has to run again"),
     "shard": ({"shard": "zero"}, '"fully" .each keeps a part of it.'),
 }
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 WORDS, WIDTH = 30, 32
 
@@ -118,6 +119,40 @@ class Gain(Scale):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.tanh(x * self.by)
+
+
+class Scaled(nn.Module):
+    """A block whose branch is multiplied by a parameter of its own."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(d), nn.Linear(d, 2 * d + 1), nn.Linear(2 * d + 1, d)
+        self.gamma = nn.Parameter(torch.full((d,), 0.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.gamma * self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+
+class Vit(nn.Module):
+    """A classifier of short texts as vision transformers are: a token of the class and places, which it holds itself,
+    beside blocks with scales, and a frozen scale, which it uses before and after these. Blocks that are `checkpointed`
+    have no scales."""
+
+    def __init__(self, d: int = WIDTH, length: int = 6, *, checkpointed: bool = False) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(WORDS, d)
+        self.token, self.places = nn.Parameter(torch.randn(1, 1, d) / 4), nn.Parameter(torch.randn(length + 1, d) / 4)
+        self.frozen = nn.Parameter(torch.linspace(0.5, 1.5, d), requires_grad=False)
+        self.blocks = nn.ModuleList(Block(d, 4, 0.1) if checkpointed or i == 1 else Scaled(d) for i in range(3))
+        self.head, self.checkpointed = nn.Linear(d, 3), checkpointed
+
+    def forward(self, words: Tensor) -> Tensor:
+        x = torch.cat([self.token.expand(len(words), -1, -1), self.embed(words) * self.frozen], dim=1)
+        x = x + self.places[: x.shape[1]]
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if self.checkpointed else block(x)
+        rows: Tensor = self.head(x[:, 0] * self.frozen)
+        return rows
 
 
 def gpt(**changes: Any) -> Gpt:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 from problems import blobs, tiny_plan, tiny_training
-from sharded_models import WIDTH, WORDS, AsItCame, Gain, Gate, OfQueries, PickyLoss, Scale, gpt, seeded
+from sharded_models import WIDTH, WORDS, AsItCame, Gain, Gate, OfQueries, PickyLoss, Scale, Vit, gpt, seeded
 from shared_runs import KNOWN
 from torch import Tensor, nn
 
@@ -137,6 +137,8 @@ CASES: dict[str, Case] = {
     "entries that return what they were given": unused,
     "bfloat16": lambda folder, shared: training(folder, shared, model=gpt().to(torch.bfloat16)),
     "learned queries": lambda folder, shared: training(folder, shared, model=seeded(OfQueries)),
+    "a vision transformer": lambda folder, shared: training(folder, shared, model=seeded(Vit)),
+    "a checkpointed one": lambda folder, shared: training(folder, shared, model=seeded(lambda: Vit(checkpointed=True))),
     "a linear model": lambda folder, shared: tiny_training(
         folder, **({"plan": tiny_plan(), "engine": "bookkeeping", "physical_batch": 5} | shared)
     ),

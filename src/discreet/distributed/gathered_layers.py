@@ -92,6 +92,8 @@ class GatheredLayers:
         def reached(_: Any) -> None:
             with recorder.aside():
                 self._back = True
+                if kept:
+                    return  # it is there, and modules inside are not over
                 self._need(number)
                 units = self._lockstep.shards.units
                 for other in [one for one in self._here if one != number and not units[one].kept]:

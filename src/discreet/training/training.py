@@ -116,7 +116,7 @@ class Training:
         self.folder = RunFolder(Path(where.folder or self.team.told("a new run folder", new_name)))
         self._kept = self.folder.individual if where.keep_spent else None
         filter_of(self.plan, len(self.data), self._kept)  # an error now, not after a charge
-        self._shared_out = ShardedRun(self.team, model, optimizer)
+        self._shared_out = ShardedRun(self.team, model, optimizer, found.preflight.proved)
         self.watch = Watch(found.copy, declared, averaging, found.front, self.team, self._shared_out.whole)
         self._state = SavedState(model, optimizer, scheduler, self.clipping, self.watch)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -19,12 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion
+from discreet.clipping.capture.owners import owners_of
+from discreet.clipping.separation.recording.program import Template
 from discreet.clipping.separation.watched import NOT_OF_A_ROW
 from discreet.core.errors import DiscreetError, InputError, UnsupportedModel
 from discreet.distributed.lockstep import Lockstep
 from discreet.distributed.team import Team
 from discreet.distributed.weight_shards import WeightShards
-from discreet.distributed.weight_units import weight_units
 from discreet.plan import AdaptivePlan, Plan
 from discreet.training.checklist import Checked
 from discreet.training.guard import Guard
@@ -74,16 +75,21 @@ def shardable(
         if what is not None:
             raise InputError(f'{what}, which a run with shard="fully" does not have; leave it out, or use "replicate"')
         check_number_by_number(optimizer)
-        weight_units(model)
 
-    team.together("what can be shared out", check)
+    team.together("what goes with weights that are shared out", check)
     return replace(options, name=_ENGINES[0] if options.name == AUTO else options.name, features_once=False)
 
 
 class ShardedRun:
     """The weights and the optimizer of a run, shared out."""
 
-    def __init__(self, team: Team, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(
+        self, team: Team, model: nn.Module, optimizer: torch.optim.Optimizer, proved: Sequence[Template]
+    ) -> None:
+        """`proved`: the programs of the model. `UnsupportedModel` in all processes for a model that is sharded, if a
+        class has to run again with the weights of modules inside."""
+        if team.sharded:
+            team.together("what can be shared out", lambda: _refuse_open(model, proved))
         self._team, self._model = team, model
         self._optimizer = optimizer
         self._shards: WeightShards | None = None
@@ -215,6 +221,17 @@ class ShardedRun:
 
     def _settings(self) -> str:
         return hashlib.sha256(json.dumps(self._cut.settings()).encode()).hexdigest()
+
+
+def _refuse_open(model: nn.Module, proved: Sequence[Template]) -> None:
+    again = {one.module for program in proved for one in program.one.inside}
+    for owner in owners_of(model):
+        if owner.open and owner.name in again:
+            raise UnsupportedModel(
+                f"{owner.described} holds trained parameters beside other modules, and has to run again for them, as "
+                "it does not just add them to the examples or multiply these by them, or does so under a "
+                'checkpoint; with shard="fully" put them into a module of their own, or train with shard="replicate"'
+            )
 
 
 def _tried(probe: ShardedProbe) -> None:
