@@ -152,6 +152,7 @@ FORGERIES: dict[str, tuple[str, Forge]] = {
     "kind estimate": ("claim", edit(claim("kind", "estimate"))),
     "kind ex-post": ("claim", edit(claim("kind", "ex_post"))),
     "method of an estimate": ("claim", edit(claim("method", "moments"))),
+    "method of releases on everybody": ("claim", edit(claim("method", "gaussian"))),
     "method missing": ("claim", edit(lambda facts: facts["claim"].pop("method"))),
     "unit changed in the claim": ("plan", edit(claim("unit", "user"))),
     "unit changed in claim and plan": (

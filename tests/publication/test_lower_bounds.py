@@ -27,6 +27,9 @@ from discreet.verification.standalone import verify as reviewer
 from discreet.verification.verdict import Verification
 
 HELD = [Metric(noise=9.0, every=4, rows="holdout")]
+DEAR = [Metric(noise=1.5, every=4, rows="holdout")]
+"""Of everybody who is held out: dearer than sampled steps, so the claim names the theorem of a single Gaussian."""
+
 ROUND = CyclicPoissonSampling(rate=0.9, coefficients=(64, 40, 33, 27))
 
 
@@ -92,9 +95,10 @@ def test_calibrated_plans_are_accepted_whatever_lower_bound_is_found_here(
     [
         (plan(AllocationSampling(period=4, chosen=1), holdout=0.3, metrics=HELD), "ACCEPTED"),
         (plan(PoissonSampling(rate=0.5), metrics=[Metric(noise=5.0, every=20), SIZED[1]]), "ACCEPTED"),
+        (plan(PoissonSampling(rate=0.5), holdout=0.3, metrics=DEAR, adjacency="zero_out"), "ACCEPTED"),
         (plan(ROUND, clip_norm=None, clipping=PerLayerClipping(norm=1.0)), "NOT COVERED"),
     ],
-    ids=["allocation of a part of the rows", "a size for no metric", "rounds clipped by layer"],
+    ids=["allocation of a part of the rows", "a size for no metric", "claim of a holdout", "rounds clipped by layer"],
 )
 def test_the_single_file_verifier_accuses_no_honest_folder(made: Plan, verdict: str, tmp_path: Path) -> None:
     ids = None if made.holdout is None else range(24)

@@ -116,12 +116,22 @@ def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
         (adaptive_run.method(facts),) if adaptive else (tuning.method(facts),) if tuning.is_search(facts) else METHODS
     )
     proved = claim["kind"] == "guarantee" and claim["method"] in methods
+    one_part = facts["plan"].get("holdout") is None  # else the claim may be one of all who are held out
+    if claim["method"] == "gaussian" and one_part and any(_sampled(event) for event, _ in stated(facts["events"])):
+        return False, "the theorem is one of releases on everybody, and batches were sampled"
     rows = facts["plan"].get("rows_per_unit", 1)
     known = claim["unit"] in set(Unit) and type(rows) is int and rows >= 1
     known = known and (claim["unit"] == Unit.EXAMPLE or not adaptive)
     known = known and (claim["unit"] != Unit.EXAMPLE or rows == 1)
     known = known and not (adaptive and tuning.is_search(facts))
     return proved and known, f"a {claim['kind']} ({claim['method']}) about one {claim['unit']}"
+
+
+def _sampled(event: dict[str, Any]) -> bool:
+    """Whether a unit may be left out of a draw, by chance, so that a single Gaussian does not say what it costs."""
+    if event["event"] == "fixed_size":
+        return bool(event["batch"] < event["population"])
+    return event["event"] in ("poisson", "truncated_poisson") and event["rate"] < 1
 
 
 def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
