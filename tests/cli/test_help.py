@@ -108,3 +108,10 @@ def test_the_shell_completes_commands_and_options() -> None:
         command = [sys.executable, "-c", "from discreet.cli import main; main()"]
         found = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False)
         assert wanted in found.stdout.split(), found.stderr
+
+
+@pytest.mark.parametrize("given", [["--target", "a", "--target", "b"], ["--keep=a", "--keep", "b"]])
+def test_lists_that_are_given_in_parts_are_refused(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    name = given[0].partition("=")[0]
+    assert run(["train" if name == "--target" else "predict", "absent", "absent.csv", *given]) == 2
+    assert capsys.readouterr().err == f"discreet: {name} is given twice; give it once, with all names: {name} A,B\n"

@@ -102,6 +102,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 
 _DEBUG = "--debug"
 
+_LISTS = ("--target", "--classes", "--keep")
+"""Options that take several names at once."""
+
 _CODES = ((BudgetExhausted, 3), (VerificationFailed, 1))
 """Errors whose exit code is not 2."""
 
@@ -192,6 +195,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    for name in _LISTS:  # the last one would win in silence, and a run may be charged for another target than was meant
+        if sum(one == name or one.startswith(f"{name}=") for one in arguments) > 1:
+            return _fail(f"{name} is given twice; give it once, with all names: {name} A,B", 2)
     try:
         command = with_examples(typer.main.get_command(application(_called(arguments))))
         result = command.main(args=list(arguments), prog_name="discreet", standalone_mode=False)
