@@ -14,6 +14,7 @@ from discreet.clipping.capture.capture import record
 from discreet.clipping.rules import base
 from discreet.clipping.rules.broadcast import Broadcast
 from discreet.clipping.units import Units
+from discreet.core.errors import UnsupportedModel
 
 LOSS = nn.CrossEntropyLoss(reduction="none")
 
@@ -157,3 +158,25 @@ def test_a_parameter_that_two_modules_hold_is_measured_as_a_whole() -> None:
     model.table.weight = model.scale = nn.Parameter(torch.randn(7, WIDTH))
     assert "scale" not in clipped_apart(model)
     agrees(model, 1e-3, 1e-5)
+
+
+class Positions(nn.Module):
+    """Relative positions, looked up in a table, that are added to what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(4, WIDTH))
+
+    def forward(self, h: Tensor) -> Tensor:
+        return h + self.table[torch.arange(5) % 4]
+
+
+def test_a_class_that_draws_is_told_which_parameters_to_move() -> None:
+    model = Held(lambda m, h: nn.functional.dropout(h + m.places[:, :5] + m.table[torch.arange(5) % 4], 0.1))
+    model.table = nn.Parameter(torch.randn(4, WIDTH))
+    with pytest.raises(UnsupportedModel, match=r"draws random numbers; put 'table' into a module that draws none"):
+        record(model, LOSS, *rows(9))
+    model.table = None
+    model.positions = Positions()
+    model.meets = lambda m, h: nn.functional.dropout(m.positions(h + m.places[:, :5]), 0.1)
+    assert {name for call in record(model, LOSS, *rows(9))[1] for name in call.owner.names} >= {"places", "table"}

@@ -20,7 +20,8 @@ OTHER_ENGINE = "the engine 'vmap' may run it"
 class Call:
     """One call of an owner. `gradients`: of its outputs, in order; None where the loss does not depend on one.
 
-    `once`: why the module cannot run again, if its rule would do that; else None.
+    `once`: why the module cannot run again, if its rule would do that; else None. `drew`: nor can it if it drew random
+    numbers.
     """
 
     owner: Owner
@@ -34,6 +35,7 @@ class Call:
     generator: Tensor | None = None
     span: Span | None = None
     once: str | None = None
+    drew: bool = False
 
 
 def versions_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:

@@ -23,6 +23,7 @@ from discreet.clipping.capture.call import OTHER_ENGINE, Call, tensors_in, versi
 from discreet.clipping.capture.owners import Owner, owners_of
 from discreet.clipping.capture.routes import check_routes
 from discreet.clipping.losses import Criterion, summed_loss
+from discreet.clipping.rules import HeldDirectly
 from discreet.clipping.separation.recording import recorder
 from discreet.clipping.separation.recording.spans import Span
 from discreet.core.errors import UnsupportedModel
@@ -72,11 +73,24 @@ def _run_again(calls: list[Call]) -> None:
     for call in calls:
         if call.once is not None:
             raise UnsupportedModel(call.once)
+        if call.drew:
+            raise UnsupportedModel(_random(call.owner))
         if call.span is None:
             continue
         with torch.enable_grad(), _without_cache():
             recorder.run_again(call.span, call.owner.name, call.owner.module, call.args, call.kwargs)
         call.span = None
+
+
+def _random(owner: Owner) -> str:
+    """Why a module that draws random numbers cannot run again, and what mends it: of a class that holds parameters
+    beside what draws, which of them make it run again."""
+    said = f"{owner.described} has no rule and draws random numbers; "
+    if owner.rule is not HeldDirectly:
+        return f"{said}{OTHER_ENGINE}"
+    names, more = ", ".join(map(repr, owner.names[:3])), len(owner.names) - 3
+    listed = f"{names} and {more} more" if more > 0 else names
+    return f"{said}put {listed} into a module that draws none and takes and returns rows alone, or {OTHER_ENGINE}"
 
 
 @contextmanager
@@ -167,7 +181,7 @@ def _watch(owner: Owner, calls: list[Call]) -> tuple[Callable[..., None], Callab
             return
         call.span = span
         if _moved(state, owner.module):
-            call.once = f"{owner.described} has no rule and draws random numbers; {OTHER_ENGINE}"
+            call.drew = True
 
     return before, after
 
