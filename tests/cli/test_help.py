@@ -115,3 +115,11 @@ def test_lists_that_are_given_in_parts_are_refused(given: list[str], capsys: pyt
     name = given[0].partition("=")[0]
     assert run(["train" if name == "--target" else "predict", "absent", "absent.csv", *given]) == 2
     assert capsys.readouterr().err == f"discreet: {name} is given twice; give it once, with all names: {name} A,B\n"
+
+
+def test_an_unknown_option_is_told_where_the_options_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["export", "folder", "--out", "model.onnx"]) == 2
+    wanted = "No such option: --out; `discreet export --help` lists those that there are"
+    assert capsys.readouterr().err == f"discreet: {wanted}\n"
+    assert run(["ledger", "show", "--nosuch"]) == 2
+    assert "`discreet ledger show --help`" in capsys.readouterr().err

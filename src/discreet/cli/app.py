@@ -205,6 +205,8 @@ def _run(arguments: Sequence[str]) -> int:
         return _fail("interrupted", 130)
     except typer.TyperException as error:
         message = error.format_message().replace(": Value error, ", ": ")  # "" where help was shown instead
+        if message.startswith("No such option") and (context := getattr(error, "ctx", None)) is not None:
+            message = f"{message}; `{context.command_path} --help` lists those that there are"
         return _fail(message, error.exit_code) if message else error.exit_code
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
