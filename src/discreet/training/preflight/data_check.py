@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import Criterion, evaluation_mode, private_parameters
 from discreet.clipping.admission.table_entries import NoEntry, entries_checked
+from discreet.clipping.engines.long_rows import beyond
 from discreet.clipping.separation.function import Function
 from discreet.core.errors import CANNOT_TAKE, InputError, first_line, kind_of
 from discreet.data import PrivateData, as_private, check_rows
@@ -27,8 +29,13 @@ _AT_ONCE = 512
 _ALONE = 8
 """The most rows that are tried alone; one that passes is enough."""
 
+_LOOKED_AT, _MANY = 64, 0.05
+"""The number of rows that are searched for long ones, and the share of long rows that is reported."""
+
 _OF_TYPES = re.compile(r"\b(dtype|type|Float|Double|Half|BFloat16|Long|Int|Short|Byte|Char|Bool)\b")
 """Words of torch's errors about types."""
+
+_log = logging.getLogger("discreet")
 
 
 def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> int | None:
@@ -233,3 +240,17 @@ def _refuse_other_kind(data: PrivateData, inputs: Tensor, targets: Tensor, where
                 f"{where}: {what} are {other.dtype} of shape {tuple(other.shape[1:])}, those of row 0 {one.dtype} of "
                 f"shape {tuple(one.shape[1:])}; convert all rows to one type and shape"
             )
+
+
+def warn_of_long_rows(data: PrivateData, reach: float) -> None:
+    """Warn the holder of the data, before the run, if many rows will be taken one at a time."""
+    rows = np.unique(np.linspace(0, data.rows - 1, _LOOKED_AT).astype(np.int64))
+    inputs, _ = data.fetch(rows)
+    share = float(beyond(inputs, reach).double().mean())
+    if share > _MANY:
+        _log.warning(
+            "%.0f %% of the rows have a number beyond %g and are taken one at a time, which is slow; scale the inputs "
+            "by public constants",
+            100 * share,
+            reach,
+        )

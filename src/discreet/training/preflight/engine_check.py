@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-import numpy as np
 from torch import nn
 
 from discreet.clipping import (
@@ -24,13 +23,13 @@ from discreet.clipping import (
     modes_kept,
     training_mode,
 )
-from discreet.clipping.engines.long_rows import beyond
 from discreet.clipping.separation import Remembered
 from discreet.clipping.separation.copies import copied
 from discreet.clipping.separation.recording.program import Template
 from discreet.core.errors import CANNOT_TAKE, UnsupportedModel, first_line
 from discreet.data import PrivateData
 from discreet.randomness.host_generators import HostGenerators
+from discreet.training.preflight.data_check import warn_of_long_rows
 from discreet.training.preflight.engine_comparison import Comparison, apart, as_it_was, gradient_rows
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.preflight.engine_timing import (
@@ -55,8 +54,8 @@ _CANDIDATES = ("bookkeeping", "ghost", "vmap")
 _LARGEST_CHUNK = 1024
 """Rows of a chunk, at most, for engines that run it as a batch."""
 
-_LOOKED_AT, _MANY = 64, 0.05
-"""The number of rows that are searched for long ones, and the share of long rows that is reported."""
+_SHORT = 50
+"""How many times shorter than the clip norm the gradients of random rows are if that is reported."""
 
 CHECKED: Remembered[Preflight] = Remembered("checked engines")
 """Results of the engine check, used again within one audit."""
@@ -123,7 +122,7 @@ def try_engines(
     taken = watched(found.engine, options, pristine, most, found.proved, found.reach)
     if math.isfinite(found.reach):
         line += f"; rows with a number beyond {found.reach:g} are taken one at a time"
-        _warn_of_long_rows(data, found.reach)
+        warn_of_long_rows(data, found.reach)
     return Preflight(taken, chunk, line, found.reach, found.proved, options.shaped(found.engine, most))
 
 
@@ -144,6 +143,7 @@ def _compared(
                 stage = Comparison(options, model, criterion, examples, clips)
             except CANNOT_TAKE as error:
                 return _unchecked(options, model, error)
+            _warn_of_short_gradients(stage.shortfall)
             return _chosen(stage, options.physical_batch) if name == AUTO else _checked(stage, name)
 
 
@@ -287,17 +287,12 @@ def _unchecked(options: EngineOptions, model: nn.Module, error: Exception) -> Pr
     return Preflight(options.engine(name), gradient_rows(model), line, math.inf if name == "exact" else SIZES[0])
 
 
-def _warn_of_long_rows(data: PrivateData, reach: float) -> None:
-    """Warn the holder of the data, before the run, if many rows will be taken one at a time."""
-    rows = np.unique(np.linspace(0, data.rows - 1, _LOOKED_AT).astype(np.int64))
-    inputs, _ = data.fetch(rows)
-    share = float(beyond(inputs, reach).double().mean())
-    if share > _MANY:
+def _warn_of_short_gradients(shortfall: float) -> None:
+    if shortfall > _SHORT:
         _log.warning(
-            "%.0f %% of the rows have a number beyond %g and are taken one at a time, which is slow; scale the inputs "
-            "by public constants",
-            100 * share,
-            reach,
+            "gradients of random rows are at least %.0f times shorter than the clip norm, which the noise follows; "
+            "if yours are like these, lower the clip norm, or mend the loss (of one row alone, by what is it divided?)",
+            shortfall,
         )
 
 

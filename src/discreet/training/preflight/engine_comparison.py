@@ -25,7 +25,7 @@ from discreet.core.errors import CANNOT_TAKE, UnsupportedModel, first_line
 from discreet.training.preflight.engine_options import EngineOptions
 from discreet.training.preflight.model_check import refuse_mixing_backward, refuse_mixing_inside
 from discreet.training.preflight.random_rows import UNITS, Examples
-from discreet.training.preflight.tried_clips import Lengths, tried
+from discreet.training.preflight.tried_clips import Lengths, shortfall, tried
 from discreet.training.preflight.watching import BATCHED, Pristine, proved
 
 CUTS = ((12,), (11, 1), (5, 7))
@@ -59,7 +59,7 @@ class Comparison:
 
     `clips`: clips of the plan's rule that do clip random gradients (see `tried_clips`). `draws`: the model draws random
     numbers. If so, it is put into evaluation mode; `fixed` says whether it then draws none. `vanishing`: no example has
-    a gradient, so that nothing can be measured.
+    a gradient, so that nothing can be measured. `shortfall`: see `tried_clips.shortfall`.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class Comparison:
                 self._kept.append(block)
         self.clips = tried(self._given, found)
         self.vanishing = not any(one.joint(one.squares) > 0 for one in found[0])
+        self.shortfall = min(map(shortfall, self._given, found))
         return changed
 
     @cached_property

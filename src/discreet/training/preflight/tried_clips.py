@@ -87,6 +87,14 @@ def _tried(clip: Clip, lengths: Sequence[Lengths]) -> list[Clip]:
     return [replace(clip, norm=norm), *loose]
 
 
+def shortfall(clip: Clip, lengths: Sequence[Lengths]) -> float:
+    """How many times shorter than the clip norm all gradients are; 1 where some are not, where the rule makes them
+    longer or follows their lengths, and where all vanish."""
+    longest = max(one.joint(one.squares) for one in lengths)
+    follows = clip.gamma > 0 or clip.groups or not clip.plain
+    return 1.0 if follows or not 0 < longest < clip.norm else clip.norm / longest
+
+
 def _least(lengths: Sequence[Lengths], names: Collection[str] | None = None) -> float:
     """The smallest norm of a gradient that does not vanish; infinite if there is none, or if a norm is not finite."""
     norms = sorted(one.joint(one.squares if names is None else names) for one in lengths)
