@@ -154,6 +154,17 @@ def test_budget(path: Path, ask: Command) -> None:
     assert "the ledger has one for 'patients'" in err
 
 
+def test_a_budget_that_is_changed_says_what_it_was(path: Path, ask: Command) -> None:
+    set_ = ("budget", "--dataset-id", "patients", "--delta", "1e-5", "--epsilon")
+    for epsilon, said in (("3", ""), ("3", ""), ("5", "before, it was epsilon 3, delta 1e-05 by filter basic")):
+        code, out, err = ask(*set_, epsilon)
+        assert code == 0
+        assert err == (f"discreet: {said}\n" if said else "")
+        assert f"of epsilon {epsilon}" in out
+    _, _, err = ask("budget", "--dataset-id", "patients")
+    assert err == ""
+
+
 @pytest.mark.parametrize(
     "options",
     [

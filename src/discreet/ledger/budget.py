@@ -44,18 +44,18 @@ class Spent:
 
 def in_words(budget: Filter | None, spent: Spent) -> str:
     """The spent part of the budget, in words and rounded up."""
-    whole = None if budget is None else budget.guarantee()
-    of = (
-        "no budget set"
-        if whole is None
-        else f"of epsilon {rounded_up(whole.epsilon, 6)}, delta {delta_up(whole.delta)}"
-    )
-    if budget is not None and budget.unit is Unit.USER:
-        of += " for users, all rows of each together"
+    of = "no budget set" if budget is None else f"of {limit_in_words(budget)}"
     if budget is not None and spent.share is not None:
         return f"{rounded_up(100 * spent.share)} % spent in {_runs(spent.runs)}, {of} by filter {budget.kind}"
     sums = f"epsilon {rounded_up(spent.epsilon, 6)}, delta {delta_up(spent.delta)}"
     return f"spent {sums} in {_runs(spent.runs)}, {of}"
+
+
+def limit_in_words(budget: Filter) -> str:
+    """The whole of a budget, in words and rounded up."""
+    whole = budget.guarantee()
+    users = " for users, all rows of each together" if budget.unit is Unit.USER else ""
+    return f"epsilon {rounded_up(whole.epsilon, 6)}, delta {delta_up(whole.delta)}{users}"
 
 
 def _runs(count: int) -> str:

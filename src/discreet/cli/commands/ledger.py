@@ -125,7 +125,7 @@ def budget(
     """
     from discreet.accounting.adaptive import filters
     from discreet.ledger import without_budget
-    from discreet.ledger.budget import in_words
+    from discreet.ledger.budget import in_words, limit_in_words
 
     if (epsilon is None) != (delta is None):
         raise InputError("a budget needs both --epsilon and --delta")
@@ -140,10 +140,13 @@ def budget(
             steps=steps is not None,
         )
     opened = _open(ledger, create=epsilon is not None)
+    before, _ = opened.budget(dataset_id)
     if epsilon is not None and delta is not None:
         course = _course(rate, noise, steps)
         opened.set_budget(dataset_id, replace(_filter(kind, epsilon, delta, adjacency, order, course), unit=unit))
     limit, spent = opened.budget(dataset_id)
+    if before is not None and limit != before:
+        typer.echo(f"discreet: before, it was {limit_in_words(before)} by filter {before.kind}", err=True)
     if limit is None and (others := opened.budgets()):
         typer.echo(f"discreet: {without_budget(dataset_id, others)}", err=True)
     if as_json:
