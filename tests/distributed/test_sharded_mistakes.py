@@ -11,7 +11,7 @@ import torch
 from forked import started
 from met import check_met
 from problems import tiny_plan
-from sharded_models import OfQueries, Queries, gpt, seeded
+from sharded_models import WIDTH, OfQueries, Queries, gpt, seeded
 from sharded_runs import digest_of, plan, texts
 from torch import nn
 from ways import SAMPLINGS, WAYS
@@ -165,8 +165,34 @@ def of_frozen(queries: type[Queries]) -> OfQueries:
 
 def test_frozen_queries_that_the_next_layer_reads_as_they_are_are_refused_before_a_charge(tmp_path: Path) -> None:
     made = sharded_runs.training(tmp_path / "run", {"shard": "fully"}, model=of_frozen(Queries))
-    refused = pytest.raises(DiscreetError, match=r"returns a part of its frozen weights as it is .*\.clone\(\)")
+    refused = pytest.raises(DiscreetError, match=r"'read' \(Linear\) is given a part of weights as it is.*\.clone\(\)")
     with refused as raised, made.session() as session:
+        session.ready()
+    assert "\n" not in str(raised.value)
+
+
+class Asking(nn.Module):
+    """A block with frozen queries, which its own layer reads as they are."""
+
+    def __init__(self, d: int = WIDTH) -> None:
+        super().__init__()
+        self.asked, self.read = (
+            nn.Parameter(torch.linspace(-1, 1, 4 * d).view(4, d), requires_grad=False),
+            nn.Linear(d, d),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        read = self.read(self.asked.expand(len(x), -1, -1))
+        return x + torch.softmax(x @ read.transpose(1, 2), -1) @ read
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_so_are_those_of_a_block_that_reads_them_itself(tmp_path: Path, place: int) -> None:
+    model = seeded(lambda: gpt(layers=2))
+    model.blocks[place] = seeded(Asking)
+    made = sharded_runs.training(tmp_path / "run", {"shard": "fully"}, model=model)
+    said = r"module 'blocks.[01].read' \(Linear\) is given a part of weights as it is.*give it a copy \(\.clone\(\)\)"
+    with pytest.raises(DiscreetError, match=said) as raised, made.session() as session:
         session.ready()
     assert "\n" not in str(raised.value)
 

@@ -14,13 +14,16 @@ functions of its own in the graph. The proof that rows stay apart follows a mode
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping.capture.call import tensors_in
+from discreet.clipping.capture.owners import Owner, owners_of
 from discreet.clipping.separation.recording import recorder
+from discreet.core.errors import UnsupportedModel
 from discreet.distributed.lockstep import Lockstep
 from discreet.distributed.weight_shards import absent
 
@@ -40,6 +43,9 @@ class GatheredLayers:
         for number, unit in enumerate(lockstep.shards.units):
             for name in unit.modules:
                 self._hook(number, modules[name], kept=unit.kept)
+        self._go = {name for unit in lockstep.shards.units if not unit.kept for name in unit.names}
+        for owner in owners_of(model):
+            owner.module.register_forward_pre_hook(self._whole_input(owner), with_kwargs=True)
         model.register_forward_pre_hook(self._begin, prepend=True)
 
     def _hook(self, number: int, module: nn.Module, *, kept: bool) -> None:
@@ -60,6 +66,21 @@ class GatheredLayers:
 
         module.register_forward_pre_hook(before, prepend=True, with_kwargs=True)
         module.register_forward_hook(after)
+
+    def _whole_input(self, owner: Owner) -> Callable[[nn.Module, Any, Any], None]:
+        """A hook that refuses an input that is a part of weights which are let go of: clipped sums are formed after
+        that, from the inputs of modules."""
+
+        def before(_: nn.Module, args: Any, kwargs: Any) -> None:
+            with recorder.aside():
+                given = {_place(one) for one in tensors_in([args, kwargs])}
+                if not given.isdisjoint(_place(self._memory[name]) for name in self._go & self._memory.keys()):
+                    raise UnsupportedModel(
+                        f"{owner.described} is given a part of weights as it is, which are not kept with "
+                        'shard="fully"; give it a copy (.clone()), or train with shard="replicate"'
+                    )
+
+        return before
 
     def _begin(self, *_: Any) -> None:
         with recorder.aside():
@@ -112,3 +133,8 @@ class GatheredLayers:
         for name, parameter in self._units[number].items():
             absent(parameter)
             self._memory[name].untyped_storage().resize_(0)
+
+
+def _place(tensor: Tensor) -> int:
+    """What identifies the memory of a tensor, also where that was freed."""
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else 0

@@ -9,7 +9,8 @@ Why a run that is sharded is as private as one that is not, and releases the sam
   once. So the bound of `FineGrid` holds as it is: at most as many roundings as the largest batch has chunks.
 - **Layer by layer.** With `bookkeeping`, sums are formed as they are sent, one layer after the other
   (`bookkeeping.sums_to_form`). All norms and clip factors of the chunk are known before, and its program is proved;
-  what is left is arithmetic on tensors that were measured and are no parts of weights, which are gone by then. If
+  what is left is arithmetic on tensors that were measured and are no parts of weights, which are gone by then (a
+  module that is given such a part is refused, `gathered_layers`). If
   memory ends there, the step ends in all processes: no chunk is added in part. Nothing else is known to fail there; if
   it did, the step would end too, with a message that has no words of a row (`sharded_engine.AfterPass`).
 - **Rows apart.** Chunks are computed in step (`lockstep`). A chunk that fails, or runs something else than what was
