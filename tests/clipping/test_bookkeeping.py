@@ -121,6 +121,25 @@ def test_a_module_without_a_rule_that_draws_random_numbers_is_refused_by_name() 
         sums(nn.Sequential(Noisy(), nn.Linear(4, 3)), data(4))
 
 
+class Picked(nn.Module):
+    """Numbers of a table, picked by indices that it is given beside its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.linspace(-1, 1, 3))
+
+    def forward(self, x: Tensor, index: Tensor) -> Tensor:
+        return x * self.table.exp()[index]
+
+
+def test_a_module_that_is_run_again_is_told_to_hold_what_is_not_of_one_example() -> None:
+    index = torch.tensor([0, 2, 1, 0])
+    model = Function(lambda layers, x: layers[1](layers[0](x, index)), Picked(), nn.Linear(4, 3))
+    said = r"\(Picked\).*takes or returns a tensor of shape \(4,\) in a batch of 6; let it hold .*'vmap'"
+    with pytest.raises(UnsupportedModel, match=said):
+        sums(model, data(4))
+
+
 def test_dropout_between_layers_is_used_once_for_norm_and_sum() -> None:
     """With the linear layer's norm far above the clip norm, every contribution has exactly the clip norm."""
     model = nn.Sequential(nn.Dropout(0.5), nn.Linear(40, 3)).double()

@@ -51,7 +51,12 @@ class Vectorised(Formed):
         self._count = len(next(iter(self._outputs.values())))
         for value in [*self._given.values(), *self._outputs.values()]:
             if value.dim() == 0 or len(value) != self._count:
-                raise refuse(module, f"got a tensor of shape {tuple(value.shape)} for {self._count} examples")
+                raise refuse(
+                    module,
+                    f"has no rule, and takes or returns a tensor of shape {tuple(value.shape)} in a batch of "
+                    f"{self._count}; let it hold what is not of one example each (as a buffer), or the engine 'vmap' "
+                    "may run it",
+                )
 
     def _as_trained(self, tensor: Tensor) -> Tensor:
         """The tensor in the type of the parameters if autocast narrowed it: the module runs again without autocast."""
