@@ -136,5 +136,5 @@ class GatheredLayers:
 
 
 def _place(tensor: Tensor) -> int:
-    """What identifies the memory of a tensor, also where that was freed."""
+    """A number for the memory of a tensor, which stays the same while that is freed and filled again."""
     return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else 0

@@ -228,7 +228,7 @@ def released(events: dict[str, Any], words: Words = ROW, before: int = 0) -> lis
 
 
 def _said(inner: Event, words: Words, *, query: bool) -> dict[str, Any]:
-    """What a step released in words, and its noise multiplier; of several queries on one draw, all of them."""
+    """The releases of a step in words, and their noise multiplier if they have the same."""
     parts = [_part(part, words, query=query, times=times) for part, times in flatten(inner)]
     one = len({multiplier for _, multiplier in parts}) == 1
     what = "; ".join(said if one or noise is None else f"{said} of multiplier {number(noise)}" for said, noise in parts)

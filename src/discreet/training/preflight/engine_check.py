@@ -55,7 +55,7 @@ _LARGEST_CHUNK = 1024
 """Rows of a chunk, at most, for engines that run it as a batch."""
 
 _SHORT = 50
-"""How many times shorter than the clip norm the gradients of random rows are if that is reported."""
+"""Gradients of random rows that are more than this many times shorter than the clip norm are warned of."""
 
 CHECKED: Remembered[Preflight] = Remembered("checked engines")
 """Results of the engine check, used again within one audit."""
