@@ -83,13 +83,15 @@ class Case:
 
 
 LOST = "charged steps are lost, and stay charged"
+BEFORE = "before, it was epsilon 4, delta 0.001 by filter basic"
 
 
 def told(answer: Answer) -> None:
-    """Done, and no line but that of steps which stay charged, if any were lost; or one line says what is wrong."""
+    """Done, and no line but that of steps which stay charged, or of the budget that was; or one line says what is
+    wrong."""
     lines = answer.err.splitlines()
     assert answer.code in (0, 2), answer
-    said = [line for line in lines if line.startswith("discreet: ") and not line.endswith(LOST)]
+    said = [line for line in lines if line.startswith("discreet: ") and not line.endswith((LOST, BEFORE))]
     assert len(said) == (1 if answer.code else 0), lines
     assert answer.code == 0 or lines[-1] == said[0], lines
     assert not any("Traceback" in line or "Warning" in line or "Exception ignored" in line for line in lines), lines

@@ -206,7 +206,7 @@ def _tradeoff_chart(risk: SideBySide) -> Markup:
 
 def released(events: dict[str, Any], words: Words = ROW, before: int = 0) -> list[dict[str, Any]]:
     """The stated events in order, with a row for each segment of equal steps; the first `before` events are queries. A
-    search has the rows of one of its runs."""
+    search has the rows of one of its runs, and epochs that repeat have those of the first."""
     rows, begin = [], 1
     for event, run in groupby(flatten(from_json(events)), key=lambda part: part[0]):
         times = sum(count for _, count in run)
@@ -217,13 +217,17 @@ def released(events: dict[str, Any], words: Words = ROW, before: int = 0) -> lis
         segments = [(inner, len(list(equal))) for inner, equal in groupby(steps_of(event))]
         if len(segments) == 1:
             segments, times = [(segments[0][0], segments[0][1] * times)], 1
-        for inner, length in segments * times:
+        draw, again = who_took_part(event, words), (times - 1) * sum(length for _, length in segments)
+        if again:
+            draw += f"; {number(times)} times in a row"
+        for inner, length in segments:
             asked = min(length, max(0, before + 1 - begin))
             for count, query in ((asked, True), (length - asked, False)):
                 if count:
-                    drawn_by = {"draw": who_took_part(event, words), "first": begin, "last": begin + count - 1}
-                    rows.append(drawn_by | _said(inner, words, query=query))
+                    rows.append({"draw": draw, "first": begin, "last": begin + count - 1})
+                    rows[-1] |= _said(inner, words, query=query)
                     begin += count
+        begin += again
     return rows
 
 
