@@ -45,3 +45,26 @@ def test_the_same_settings_are_nothing_to_say(
     with training(tmp_path, linear(), 0.1, True, milestone).session():
         pass
     assert "goes on with" not in caplog.text
+
+
+@pytest.mark.parametrize("chained", [False, True])
+def test_a_momentum_that_the_scheduler_moves_is_no_other_setting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, chained: bool
+) -> None:
+    def start(resume: bool) -> Training:
+        made = linear()
+        optimizer = torch.optim.SGD(made.parameters(), lr=0.1, momentum=0.9)
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.3, total_steps=10)
+        whole = torch.optim.lr_scheduler.ChainedScheduler([scheduler]) if chained else scheduler
+        return tiny_training(tmp_path, model=made, optimizer=optimizer, scheduler=whole, resume=resume, stream=None)
+
+    first = start(False)
+    with first.session() as session:
+        with session.step() as step:
+            step.add_all(first.criterion)
+        assert first.scheduler is not None
+        first.scheduler.step()
+        first.save(session)
+    with (again := start(True)).session():
+        assert again.optimizer.param_groups[0]["momentum"] < 0.95  # where the schedule was, and not where it begins
+    assert "goes on with" not in caplog.text

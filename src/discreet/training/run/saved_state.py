@@ -38,10 +38,13 @@ def _words(rule: list[Any]) -> str:
     return f"{rule[0]} with {', '.join(on)}" if on else str(rule[0])
 
 
-def _settings(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    """The settings that each group began with, as far as one can tell: a scheduler keeps its first learning rate."""
+def _settings(optimizer: torch.optim.Optimizer, scheduler: LRScheduler | None) -> list[dict[str, Any]]:
+    """The settings that each group began with, as far as one can tell: a scheduler keeps its first learning rate, and
+    no first momentum."""
+    parts = [scheduler, *getattr(scheduler, "_schedulers", ())]
+    moved = {"momentum", "betas"} if any(getattr(part, "cycle_momentum", False) for part in parts) else set()
     return [
-        {name: group[name] for name in sorted(optimizer.defaults) if name not in _HOW}
+        {name: group[name] for name in sorted(optimizer.defaults) if name not in _HOW | moved}
         | ({"lr": group["initial_lr"]} if "initial_lr" in group else {})
         for group in optimizer.param_groups
     ]
@@ -104,9 +107,9 @@ class SavedState:
                 f"{' with other settings or groups' if was == now else ''}; resume the run with the optimizer that it "
                 "began with"
             )
-        given = _settings(self._optimizer)
+        given = _settings(self._optimizer, self._scheduler)
         checkpoint.restore(self._model, load_optimizer, self._scheduler)
-        for name, (now, was) in _changes(given, _settings(self._optimizer)).items():
+        for name, (now, was) in _changes(given, _settings(self._optimizer, self._scheduler)).items():
             _log.warning(
                 "the run goes on with %s=%s, as its checkpoint has it, and not with the %s of this start; for another "
                 "begin a new run",
