@@ -78,11 +78,14 @@ def frozen_batch_norm(given: Given) -> list[Label]:
 
 @rule("native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update", "cudnn_batch_norm")
 def batch_norm(given: Given) -> list[Label]:
-    """Statistics over all axes but the second, so the examples must lie on the second, as in instance norm."""
+    """Statistics over all axes but the second, so the examples must lie on the second, as in instance norm, or nowhere,
+    as where weights are standardised."""
     if given["training"] is False:
         return frozen_batch_norm(given)
     if given["running_mean"] is not None or given["running_var"] is not None:
         raise Mixes("a norm writes what it has seen of the batch to its statistics")
+    if given.all_shared(*given.tensors):
+        return [SHARED] * len(given.shapes)
     first, others = given.first, given.tensors[1:]
     label = given.rows(first)
     channels = Rows(0, label.outer, label.inner) if isinstance(label, Rows) and label.axis == 1 else None
