@@ -123,6 +123,23 @@ def test_tasks(target: str, metrics: set[str], capsys: pytest.CaptureFixture[str
     assert len(predicted(capsys, heads[target])) == 200
 
 
+def test_public_targets_out_of_range_are_counted_where_metrics_clip_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """Stays are up to 8.9, and beyond the declared 6 they count as 6: so do the errors."""
+    columns = SCHEMA["columns"] | {"stay": {"type": "number", "low": 0, "high": 6, "outside": "clip"}}
+    arguments = [*write(columns=columns), "--target", "stay", "--test", "public.csv", *FEW]
+    stays = [float(line.split(",")[-1]) for line in Path("public.csv").read_text().splitlines()[1:]]
+    beyond = sum(stay > 6 for stay in stays)
+    facts = trained(arguments, capsys)
+    assert facts["public_test"]["targets clipped"] == beyond > 50
+    assert facts["public_test"]["baseline rmse"] == pytest.approx(np.std(np.minimum(stays, 6)))
+    for page in ("report.html", "README.md"):
+        said = Path(f"patients-private/{page}").read_text()
+        assert "Some public targets are outside of the declared range: they count as its end" in said
+        assert re.search(rf"targets clipped\W.*\b{beyond}\b", said)
+    assert run([*(one for one in arguments if one != "--json"), "--out", "again"]) == 0
+    assert f"; {beyond} targets clipped)" in capsys.readouterr().out
+
+
 def test_several_numbers_in_their_units(capsys: pytest.CaptureFixture[str]) -> None:
     """Both are learned (of 20 runs the largest error was 0.18 of that of the mean), and shown by subgroup too."""
     columns = SCHEMA["columns"] | {"cost": {"type": "number", "low": 0, "high": 1000}}

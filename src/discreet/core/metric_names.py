@@ -7,6 +7,7 @@ from collections.abc import Mapping
 RECALL, ROWS = "recall: ", "rows: "
 GROUP_ROWS = ": rows"
 BASELINE_ACCURACY, BASELINE_RMSE = "baseline accuracy", "baseline rmse"
+CLIPPED = "targets clipped"
 BALANCED_ACCURACY, BASELINE_BALANCED_ACCURACY = "balanced accuracy", "baseline balanced accuracy"
 
 
@@ -51,3 +52,8 @@ def amounts_in(metrics: Mapping[str, float]) -> list[tuple[str, float, float]]:
     names = [name.removesuffix(BASELINE_RMSE) for name in metrics if name.endswith(BASELINE_RMSE)]
     known = [name for name in names if not name.startswith(groups) and f"{name}rmse" in metrics]
     return [(name, metrics[f"{name}rmse"], metrics[f"{name}{BASELINE_RMSE}"]) for name in known]
+
+
+def any_clipped(metrics: Mapping[str, float]) -> bool:
+    """Whether public rows have targets outside of the declared range, which metrics take for its end."""
+    return any(name == CLIPPED or name.endswith(f": {CLIPPED}") for name in metrics)

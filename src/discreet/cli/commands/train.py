@@ -53,6 +53,7 @@ from discreet.core.metric_names import (
     BALANCED_ACCURACY,
     BASELINE_ACCURACY,
     BASELINE_BALANCED_ACCURACY,
+    CLIPPED,
     amounts_in,
     no_better,
     unit_of,
@@ -309,5 +310,6 @@ def _seen(metrics: Mapping[str, float], targets: Mapping[str, str]) -> list[str]
         found.append(f"rmse {metrics['rmse']:.4f}")
     for name, error, mean in amounts:
         unit = unit_of(f"{name}rmse", targets)
-        found.append(f"{name}rmse {error:.4f}{unit} (the mean for all rows: {mean:.4f}{unit})")
+        cut = f"; {metrics[name + CLIPPED]:,.0f} targets clipped" if f"{name}{CLIPPED}" in metrics else ""
+        found.append(f"{name}rmse {error:.4f}{unit} (the mean for all rows: {mean:.4f}{unit}{cut})")
     return found

@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from discreet.core.array_types import Array, BoolArray, IntArray
 from discreet.core.errors import InputError
+from discreet.data.tables.amounts import amounts
 from discreet.data.tables.categories import Boolean, Category, class_shares
 from discreet.data.tables.columns import Date, Number
 from discreet.data.tables.encoded_columns import amounts_of, bounds_of, numbers_of, places, wide
@@ -212,6 +213,17 @@ class Encoder:
         column = self.schema.columns[self.schema.target[0]]
         assert isinstance(column, Number | Date)
         return bounds_of(self.schema.target[0], column)
+
+    def clipped(self, block: pa.RecordBatch) -> BoolArray:
+        """Where targets (rows, targets) of a block are outside of their range, and encoded as its end."""
+        found = np.zeros((block.num_rows, len(self.schema.target)), np.bool_)
+        for place, name in enumerate(self.schema.target):
+            column = self.schema.columns[name]
+            if isinstance(column, Number | Date) and column.outside == "clip":
+                low, high = bounds_of(name, column)
+                said, _ = amounts(block.column(name), column, self._marks)
+                found[:, place] = (said < low) | (said > high)
+        return found
 
     def informative(self, inputs: Floats) -> BoolArray:
         """Where encoded features (rows, features) are informative: neither missing nor "other"."""

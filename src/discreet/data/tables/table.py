@@ -80,11 +80,13 @@ def private_table(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicTable:
-    """Rows of a table that is declared public. `groups`: which rows belong to each subgroup."""
+    """Rows of a table that is declared public. `groups`: which rows belong to each subgroup. `clipped` (rows, targets):
+    which targets were outside of their range."""
 
     inputs: Tensor
     targets: Tensor
     groups: dict[str, BoolArray]
+    clipped: BoolArray
 
     def mixed(self) -> PublicTable:
         """The rows in a fixed shuffled order, so that any part of them has rows of each class (a folder of images comes
@@ -92,7 +94,7 @@ class PublicTable:
         order = np.random.Generator(np.random.PCG64(0)).permutation(len(self.targets))
         places = torch.from_numpy(order)
         groups = {name: rows[order] for name, rows in self.groups.items()}
-        return PublicTable(self.inputs[places], self.targets[places], groups)
+        return PublicTable(self.inputs[places], self.targets[places], groups, self.clipped[order])
 
 
 def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> PublicTable:
@@ -101,7 +103,7 @@ def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> P
     It may be written in another way than the private one (`as_written`).
     """
     schema = encoder.schema
-    inputs, targets = [], []
+    inputs, targets, clipped = [], [], []
     codes: dict[str, list[IntArray]] = {name: [] for name in schema.subgroups}
     wanted = [name for name in schema.read if name not in _apart(encoder)]
     encoder, start = Encoder(as_written(path, schema, wanted)), 0
@@ -109,6 +111,7 @@ def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> P
         assert rows.targets is not None
         inputs.append(_as(rows, seen_as).inputs)
         targets.append(rows.targets)
+        clipped.append(encoder.clipped(block)[rows.kept])
         for name, parts in codes.items():
             with _placed(path, start, name):
                 parts.append(encoder.codes(name, block)[rows.kept])
@@ -123,7 +126,10 @@ def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> P
     }
     read = torch.from_numpy(np.concatenate(inputs))
     return PublicTable(
-        read.long() if encoder.whole else read, found[:, 0].long() if encoder.task == "classes" else found, groups
+        read.long() if encoder.whole else read,
+        found[:, 0].long() if encoder.task == "classes" else found,
+        groups,
+        np.concatenate(clipped),
     )
 
 

@@ -118,7 +118,7 @@ def judged(
         return torch.cat(parts).double().numpy()
 
     groups = {name: rows[first:] for name, rows in public.groups.items()}
-    found: Mapping[str, Any] = metrics_of(encoder, outputs_of(inputs), targets, groups)
+    found: Mapping[str, Any] = metrics_of(encoder, outputs_of(inputs), targets, groups, public.clipped[first:])
     known = dict(trained.evaluations[-1].metrics) if trained.evaluations else {}
     known.pop("rmse", None)  # of encoded numbers
     last = Evaluation(

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from discreet.core.metric_names import CLIPPED
 from discreet.core.rounding import places_down, places_up
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
@@ -33,7 +34,9 @@ def plain(value: float) -> str:
 
 
 def metric(value: float, name: str) -> str:
-    """A metric: accuracy in percent, anything else to four digits."""
+    """A metric: accuracy in percent, a count as a whole number, anything else to four digits."""
+    if name.endswith(CLIPPED):
+        return f"{value:,.0f}"
     share = name.endswith("accuracy") or "sensitivity (" in name or "specificity (" in name
     return f"{value:.1%}" if share else f"{value:.4g}"
 

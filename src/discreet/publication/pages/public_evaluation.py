@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from discreet.core.metric_names import GROUP_ROWS, RECALL, ROWS, groups_in, no_better, rows_name, unit_of
+from discreet.core.metric_names import GROUP_ROWS, RECALL, ROWS, any_clipped, groups_in, no_better, rows_name, unit_of
 
 _95 = 1.959963984540054
 """The 97.5 % quantile of the standard normal law."""
@@ -41,13 +41,14 @@ class Group:
 @dataclass(frozen=True, slots=True)
 class Shown:
     """`figures` and their `units` by name; `classes` with their rows, empty if they were not counted. `useless`: the
-    model is no better than one answer for all rows."""
+    model is no better than one answer for all rows. `clipped`: metrics take targets out of range for its end."""
 
     figures: dict[str, float]
     units: dict[str, str]
     classes: tuple[Recall, ...]
     groups: tuple[Group, ...]
     useless: bool
+    clipped: bool
 
 
 def shown(metrics: Mapping[str, float], targets: Mapping[str, str] = MappingProxyType({})) -> Shown:
@@ -61,7 +62,9 @@ def shown(metrics: Mapping[str, float], targets: Mapping[str, str] = MappingProx
     classes = [_recall(metrics, name, names) for name in names]
     known = tuple(one for one in classes if one is not None)
     units = {name: unit_of(name, targets) for name in figures}
-    return Shown(figures, units, known if len(known) == len(names) else (), groups, no_better(metrics))
+    return Shown(
+        figures, units, known if len(known) == len(names) else (), groups, no_better(metrics), any_clipped(metrics)
+    )
 
 
 def wilson(right: int, rows: int) -> tuple[float, float]:

@@ -14,6 +14,7 @@
 | calibration error | classes: |accuracy - confidence| over 15 bins of equal width (Naeini et al. 2015) |
 | rmse, mae         | regression, in the unit of the target                                           |
 | baseline rmse     | regression: of the mean of the public targets as the answer for all rows        |
+| targets clipped   | regression: how many public targets are outside of the range, and count as its end; if any |
 | GROUP: rows       | how many rows a subgroup has                                                    |
 
 Of several labels, each has the metrics of two classes; of several numbers, each its own, as "stay: rmse".
@@ -32,6 +33,7 @@ from discreet.core.metric_names import (
     BASELINE_ACCURACY,
     BASELINE_BALANCED_ACCURACY,
     BASELINE_RMSE,
+    CLIPPED,
     GROUP_ROWS,
     RECALL,
     rows_name,
@@ -53,16 +55,25 @@ def check_groups(groups: Mapping[str, BoolArray]) -> None:
             )
 
 
-def metrics_of(encoder: Encoder, outputs: Array, targets: Array, groups: Mapping[str, BoolArray]) -> dict[str, float]:
+def metrics_of(
+    encoder: Encoder,
+    outputs: Array,
+    targets: Array,
+    groups: Mapping[str, BoolArray],
+    clipped: BoolArray | None = None,
+) -> dict[str, float]:
     """Metrics by name, those of subgroups as "sex=Female: accuracy"; what a group has no rows for is left out.
 
-    `outputs` (rows, outputs) of the model, `targets` as encoded. `InputError` for a subgroup that is too small.
+    `outputs` (rows, outputs) of the model, `targets` as encoded. `clipped` (rows, targets): those out of range.
+    `InputError` for a subgroup that is too small.
     """
     check_groups(groups)
     said = encoder.decode(outputs)
     found = _of(encoder, said, targets)
     if encoder.task == "classes" and len(targets):
         found |= _confusion(said.argmax(axis=1), targets.astype(np.int64), encoder.classes)
+    if encoder.task == "regression" and clipped is not None:
+        found |= _named(encoder.classes, CLIPPED, clipped.sum(axis=0))
     for name, rows in groups.items():
         if rows.any():
             inside = _of(encoder, said[rows], targets[rows])
@@ -95,6 +106,12 @@ def _amounts(names: Sequence[str], said: Array, true: Array) -> dict[str, float]
         found[f"{prefix}mae"] = float(np.mean(np.abs(one - other)))
         found[f"{prefix}{BASELINE_RMSE}"] = float(np.std(other))
     return found
+
+
+def _named(names: Sequence[str], metric: str, counts: IntArray) -> dict[str, float]:
+    """A count of each target, if it is not 0."""
+    prefixes = [""] if len(names) == 1 else [f"{name}: " for name in names]
+    return {f"{prefix}{metric}": float(count) for prefix, count in zip(prefixes, counts, strict=True) if count}
 
 
 def _confusion(best: IntArray, true: IntArray, names: Sequence[str]) -> dict[str, float]:
