@@ -59,3 +59,12 @@ def test_scripts_get_the_result_alone(
     monkeypatch.chdir(tmp_path)
     assert run(["train", "digits", "--epsilon", "2", "--set", "steps=5", "--out", "out"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_ctrl_c_in_a_command_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("discreet.publication.verify", stopped)
+    assert run(["verify", "out"]) == 130
+    assert capsys.readouterr().err == "discreet: interrupted\n"

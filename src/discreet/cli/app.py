@@ -213,6 +213,8 @@ def _run(arguments: Sequence[str]) -> int:
     except DiscreetError as error:
         code = _code(error)
         return code if rank() > 0 and error.told else _fail(str(error), code)
+    if result == 130:  # what typer makes of a KeyboardInterrupt, without a word
+        return _fail("interrupted", 130)
     return result if isinstance(result, int) else 0
 
 
