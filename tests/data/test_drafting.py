@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,20 @@ def test_the_command_says_what_is_left(
     assert capsys.readouterr().out == (
         "b.yaml: check what is proposed; then: discreet train t.csv --schema b.yaml --epsilon 3 --test public.csv\n"
     )
+
+
+def test_the_command_that_is_proposed_quotes_names_with_spaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name in ("t.csv", "public.csv"):
+        Path(name).rename(f"my {name}")
+    told = ["--target", "outcome", "--unit", "row", "--population", "500", "--test", "my public.csv"]
+    assert run(["schema", "my t.csv", *told, "--out", "my b.yaml"]) == 0
+    proposed = capsys.readouterr().out.partition("then: ")[2]
+    given = ["discreet", "train", "my t.csv", "--schema", "my b.yaml", "--epsilon", "3", "--test", "my public.csv"]
+    assert shlex.split(proposed) == given
 
 
 @pytest.mark.parametrize("role", ["unit", "row_id"])

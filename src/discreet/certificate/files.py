@@ -22,7 +22,7 @@ from discreet.certificate.equal_blocks import written_out
 from discreet.certificate.json_schema import fault
 from discreet.certificate.model_spec import ModelSpec
 from discreet.certificate.tensorfile import tensor_digests
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, typed
 from discreet.core.imports.extras import versions
 
 MODEL = "model.safetensors"
@@ -82,7 +82,7 @@ def _cannot_read(path: Path, error: OSError) -> InputError:
         return InputError(f"{folder} is the private folder of a run; what it published is in {out}: name that")
     return InputError(
         f"{folder} is the private folder of a run, and not what it publishes; name {out or 'the published folder'}, or "
-        f"finish the run first (discreet train --resume {folder}; in Python resume=True)"
+        f"finish the run first (discreet train --resume {typed(folder)}; in Python resume=True)"
     )
 
 

@@ -14,10 +14,18 @@ DiscreetError
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 
 def plain(text: str) -> str:
     """Foreign text made safe to print: characters that move the cursor, hide text or reverse it become escapes."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def typed(path: Path | str) -> str:
+    """A path as it is typed in a shell, for a command that a message proposes: in quotes where it has a space, say."""
+    return shlex.quote(str(path))
 
 
 def first_line(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from discreet.certificate.described import About
 from discreet.core.disk import real_text
-from discreet.core.errors import InputError, Interrupted
+from discreet.core.errors import InputError, Interrupted, typed
 from discreet.jobs.source import Work
 from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 from discreet.recipes import Recipe
@@ -23,8 +23,8 @@ def resumable(folder: Path, *, finish: bool) -> Iterator[None]:
     try:
         yield
     except Interrupted as stop:
-        more = f", or publish what there is with --resume {folder} --finish" if finish else ""
-        raise Interrupted(stop.happened, stop.signal, f"go on with --resume {folder}{more}") from None
+        more = f", or publish what there is with --resume {typed(folder)} --finish" if finish else ""
+        raise Interrupted(stop.happened, stop.signal, f"go on with --resume {typed(folder)}{more}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,5 +90,5 @@ def _sources(work: Work) -> str:
 def _differs(folder: Path, kept: str, given: str) -> InputError:
     return InputError(
         f"{folder} was begun with {kept}, not {given}; leave out what is said again, and it goes on as it was begun: "
-        f"discreet train --resume {folder}"
+        f"discreet train --resume {typed(folder)}"
     )

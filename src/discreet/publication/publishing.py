@@ -20,7 +20,7 @@ from discreet.certificate.model_spec import ModelSpec, of_module
 from discreet.clipping.admission.admission import private_names
 from discreet.clipping.digests import check_unchanged, state_digests
 from discreet.core.disk import check_target, sync_folder, whole_folder, write_durably
-from discreet.core.errors import InputError, PrivacyViolation, kind_of
+from discreet.core.errors import InputError, PrivacyViolation, kind_of, typed
 from discreet.core.guarantee import Guarantee
 from discreet.publication.adapters import Adapters
 from discreet.publication.certificate import TrainedRun, certificate
@@ -156,7 +156,7 @@ def _destroy_all(target: Path, secrets: Sequence[Path]) -> None:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise InputError(
                 f"{target} is published, but {secret} is not destroyed ({reason}), and who has the key can undo the "
-                f"noise; `discreet train --resume {secret.parent}` tries again, or delete it yourself"
+                f"noise; `discreet train --resume {typed(secret.parent)}` tries again, or delete it yourself"
             ) from None
 
 

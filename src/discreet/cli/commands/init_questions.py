@@ -11,7 +11,7 @@ from typing import TypeVar
 import typer
 
 from discreet.core.disk import write_output
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, typed
 
 A = TypeVar("A")
 
@@ -56,8 +56,8 @@ def ask(table: Path, out: Path | None) -> str:
         question, default = _question(column.name, column.kind, column.formats, free=free)
         answers[column.name] = _asked(question, _answer_of(column, column_of, free=free), default)
     write_output(out, filled(text, answers, population).encode(), replace=False, advice="name another with --out")
-    option = "" if test is None else f" --test {test}"
-    return f"{out} is written. Next: discreet train {table} --schema {out} --epsilon 3{option}"
+    option = "" if test is None else f" --test {typed(test)}"
+    return f"{out} is written. Next: discreet train {typed(table)} --schema {typed(out)} --epsilon 3{option}"
 
 
 def _question(name: str, kind: str, formats: tuple[str, ...], *, free: bool) -> tuple[str, str | None]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from discreet.core.disk import write_output
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, typed
 
 
 def report(
@@ -33,7 +33,7 @@ def report(
     if questions is not None:
         again = "answers there are kept: name another file with --questions"
         write_output(questions, holder.questions().encode(), replace=False, advice=again)
-        typer.echo(f"{questions}: questions to answer; then: discreet report {folder} --fill {questions}")
+        typer.echo(f"{questions}: questions to answer; then: discreet report {typed(folder)} --fill {typed(questions)}")
         return
     if out.suffix not in (".html", ".yaml"):
         raise InputError(f"--out {out}: the statement is a .html file, the record of a registry a .yaml file")

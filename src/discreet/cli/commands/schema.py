@@ -10,7 +10,7 @@ import typer
 from discreet.cli.options.dialect import FOUND, Dialect
 from discreet.cli.options.shared import with_options
 from discreet.core.disk import write_output
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, typed
 
 
 @with_options(Dialect)
@@ -58,5 +58,5 @@ def schema(
         typer.echo(caution, err=True)
     left = left_open(text)
     todo = f"fill in {', '.join(left)}; then" if left else "check what is proposed; then"
-    test = "" if not public else f" --test {public[0]}"
-    typer.echo(f"{out}: {todo}: discreet train {table} --schema {out} --epsilon 3{test}")
+    test = "" if not public else f" --test {typed(public[0])}"
+    typer.echo(f"{out}: {todo}: discreet train {typed(table)} --schema {typed(out)} --epsilon 3{test}")

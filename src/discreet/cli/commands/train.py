@@ -48,7 +48,7 @@ from discreet.cli.options.table import NO_TABLE, TableOptions
 from discreet.cli.options.user_ledger import ledger_of
 from discreet.cli.show import planned, prices
 from discreet.cli.show.messages import spoken
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, typed
 from discreet.core.metric_names import (
     BALANCED_ACCURACY,
     BASELINE_ACCURACY,
@@ -286,7 +286,7 @@ def _tell(job: Job, guarantee: Guarantee, trained: Trained, phases: Phases | Non
     figures = _seen(metrics, {} if table is None else {name: table.columns[name].type for name in table.target})
     seen = f", public test {', '.join(figures)}" if figures else ""
     typer.echo(f"{job.target}: {prices.certified(guarantee)}{seen}")
-    to_terminal(f"read {job.target / 'report.html'}, and check it: discreet verify {job.target}")
+    to_terminal(f"read {job.target / 'report.html'}, and check it: discreet verify {typed(job.target)}")
     _announce(prices.unmeasured(job.recipe, job.table))
     if no_better(metrics):
         typer.echo(

@@ -15,7 +15,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from discreet.core.disk import create_durably, gone_if_it_fails, make_folder, sync_folder, write_durably
-from discreet.core.errors import InputError, LedgerError
+from discreet.core.errors import InputError, LedgerError, typed
 from discreet.core.processes import refuse_several_processes
 from discreet.ledger.units_spent import FILE
 from discreet.randomness import load_key, new_run_key, save_key
@@ -180,8 +180,8 @@ class RunFolder:
         if not self.path.is_dir():
             return InputError(f"there can be no run folder {self.path}, as a file is in its place; name another one")
         return InputError(
-            f"the run folder {self.path} exists already; go on with --resume {self.path} (in Python: resume=True), or "
-            "name another one"
+            f"the run folder {self.path} exists already; go on with --resume {typed(self.path)} (in Python: "
+            "resume=True), or name another one"
         )
 
     def create(self) -> bytes:
