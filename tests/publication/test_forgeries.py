@@ -277,6 +277,13 @@ def test_a_small_forgery_fails_its_own_check_only(folder: Path, forgery: str) ->
     assert [one.name for one in verify(folder).checks if not one.passed] == [check]
 
 
+def test_an_assumption_that_is_left_out_is_named_as_the_fault(folder: Path) -> None:
+    edit(lambda facts: facts["assumptions"].pop())(folder)
+    (failed,) = [one for one in verify(folder).checks if not one.passed]
+    assert failed.name == "mechanism"
+    assert failed.detail.endswith("; the assumptions are not those that this needs")
+
+
 def test_a_shorter_run_told_consistently_is_accepted_and_claims_the_whole_plan(folder: Path) -> None:
     """Not a forgery of the claim: it covers all steps of the plan, however few of them are said to be charged."""
     epsilon = json.loads((folder / "certificate.json").read_text())["claim"]["epsilon"]

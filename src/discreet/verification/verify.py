@@ -139,7 +139,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     known = mechanism["noise"] in ("fast", "exact")
     known = known and assumptions.known_engine(mechanism["engine"], mechanism["float_bits"])
     known = known and mechanism["grid_bits"] in _GRID_BITS
-    known = known and facts["assumptions"] == [
+    assumed = not known or facts["assumptions"] == [
         *assumptions.general(Unit(facts["claim"]["unit"])),
         *assumptions.of_run(
             adaptive=adaptive_run.is_adaptive(facts),
@@ -163,9 +163,10 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     if "sites" in mechanism:  # each draws for itself
         known = known and mechanism["sites"] == mechanism.get("lanes") and mechanism["sampler"] in _INDEPENDENT
     known = known and (mechanism["engine"] == "exact" or not individual)  # else a filter may depend on other rows
-    return known and mechanism["randomness"] == "system", (
-        f"{mechanism['randomness']!r} randomness, {mechanism['noise']!r} noise, {mechanism['engine']!r} engine"
-    )
+    said = f"{mechanism['randomness']!r} randomness, {mechanism['noise']!r} noise, {mechanism['engine']!r} engine"
+    if not assumed:
+        said = f"{said}; the assumptions are not those that this needs"
+    return known and assumed and mechanism["randomness"] == "system", said
 
 
 def _public_rows(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
