@@ -1,5 +1,6 @@
 """Sound searches pass, of each law and of parts; what the command line says of a search is checked."""
 
+import pkgutil
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,21 @@ def test_the_best_of_a_secret_number(law: str, mean: float, more: dict[str, Any]
     assert {"search/runs", "search/candidates", "search/charges", "search/noise", "search/winner"} == {
         one.name for one in outcomes
     }
+
+
+def test_all_runs_of_a_search_share_the_checks_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    where = "discreet.training.preflight.engine_check._compared"
+    taken, real = [], pkgutil.resolve_name(where)
+
+    def counted(*given: Any) -> Any:
+        taken.append(given)
+        return real(*given)
+
+    monkeypatch.setattr(where, counted)
+    monkeypatch.setattr(search_check, "RUNS", 1)
+    monkeypatch.setattr(search_check, "_laws", lambda *_: [])
+    search_outcomes(build(), Search.make(GRID, 2, score="validation_accuracy"))
+    assert len(taken) == 1
 
 
 @pytest.mark.parametrize("times", [1, 2, 30])

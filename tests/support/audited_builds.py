@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,9 +17,13 @@ from torch import Tensor, nn
 from discreet.audit import Subject
 from discreet.audit.builds.made_up import MadeUp
 from discreet.audit.builds.subject import memory
+from discreet.clipping.separation import KnownResults
+from discreet.clipping.separation.known_results import Remembered
 from discreet.data import Sites
 from discreet.plan import Plan, PoissonSampling
 from discreet.training import EngineOptions, PublicData, RunOptions, Training
+from discreet.training.preflight.engine_check import CHECKED
+from discreet.training.preflight.model_check import TRIED_MODELS
 
 UNITS = 48
 Parts = tuple[nn.Module, torch.optim.Optimizer, tuple[Tensor, Tensor]]
@@ -92,6 +98,17 @@ FAMILIES: dict[str, Callable[[], Parts]] = {
 Pipeline = Callable[[MadeUp], object]
 
 
+class CheckedBefore(KnownResults[Any]):
+    """Results of a check that one subject shares with the training it is of, and with other tests where these do."""
+
+    def __init__(self, check: Remembered[Any]) -> None:
+        super().__init__()
+        self._others = check._results.get() or KnownResults(0)
+
+    def of(self, compute: Callable[[], Any], *given: object) -> Any:
+        return super().of(partial(self._others.of, compute, *given), *given)
+
+
 def build(
     family: str = "numbers",
     *,
@@ -136,7 +153,8 @@ def build(
         at = {number: slice(*some) for number, some in enumerate(itertools.pairwise(cuts))}
         given = Sites({number: (rows[0][some], rows[1][some]) for number, some in at.items()}, sites)
         users = {name: {number: whose[some] for number, some in at.items()} for name, whose in users.items()}
-    with TemporaryDirectory(dir=memory()) as folder:
+    checked, tried = CheckedBefore(CHECKED), CheckedBefore(TRIED_MODELS)
+    with TemporaryDirectory(dir=memory()) as folder, CHECKED.in_(checked), TRIED_MODELS.in_(tried):
         training = Training(
             made,
             model,
@@ -150,4 +168,4 @@ def build(
             public=public,
             **users,
         )
-        return Subject.of(training, pipeline)
+        return replace(Subject.of(training, pipeline), checked=checked, tried=tried)

@@ -129,6 +129,12 @@ class Subject:
             return not torch.equal(model(inputs.to(device)), model(inputs.to(device)))
 
     @contextmanager
+    def checks_once(self) -> Iterator[None]:
+        """Inside, the checks of a training on random rows are taken once for all that have the same parts."""
+        with CHECKED.in_(self.checked), TRIED_MODELS.in_(self.tried):
+            yield
+
+    @contextmanager
     def training(
         self, plan: Plan, rows: MadeUp, *, stream: Stream | None = None, chunk: int | None = None, watch: bool = True
     ) -> Iterator[Training]:
@@ -142,7 +148,7 @@ class Subject:
         beside = None if plan.sampling.strategy != (1,) else self.beside
         data, units = self._data(rows, watch=watch)
         with tempfile.TemporaryDirectory(dir=memory()) as folder:
-            with CHECKED.in_(self.checked), TRIED_MODELS.in_(self.tried):
+            with self.checks_once():
                 made = Training(
                     plan,
                     model,

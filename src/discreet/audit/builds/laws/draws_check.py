@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -24,42 +25,41 @@ _MORE = 1.2
 
 
 def draw_outcomes(subject: Subject, *, steps: int = STEPS) -> list[Outcome]:
-    """Two runs on as many units as are declared, and one on more."""
+    """Two runs on as many units as are declared, and two on more."""
     start = time.process_time()
+    first, *others = each_draw_outcome(subject, steps=steps)
+    return [replace(first, seconds=time.process_time() - start), *others]
+
+
+def each_draw_outcome(subject: Subject, *, steps: int = STEPS) -> Iterator[Outcome]:
+    """The same, one after the other: runs are taken when their outcome is asked for."""
     try:
         sampling = sampling_like(subject.plan.sampling, UNITS, SHARE)
         if not isinstance(sampling, CyclicPoissonSampling) and law_of(sampling, UNITS) is None:
             raise InputError(f"the audit does not know the law of {sampling.kind} sampling")
     except InputError as error:
-        return [Outcome("draws", "not looked at", notice=f"{error}, so draws are not looked at")]
+        yield Outcome("draws", "not looked at", notice=f"{error}, so draws are not looked at")
+        return
     plan = small(subject.plan, sampling, UNITS, max(steps, 16 * sampling.sampler(UNITS).period))
-    try:
-        found = _same_size(subject, plan, sampling)
-        if not sampling.SIZE_IS_PUBLIC:
-            found.append(_more_units(subject, plan, sampling))
-    except DiscreetError as error:
-        return [Outcome("draws", "not looked at", notice=f"{error}, so draws are not looked at")]
-    return [replace(found[0], seconds=time.process_time() - start), *found[1:]]
+    sizes = {"draws": UNITS}
+    if not sampling.SIZE_IS_PUBLIC:
+        sizes["draws, more units than declared"] = int(_MORE * UNITS)
+    for name, units in sizes.items():
+        try:
+            yield _of_two_runs(name, subject, plan, units)
+        except DiscreetError as error:
+            yield Outcome(name, "not looked at", notice=f"{error}, so draws are not looked at")
+            return
 
 
-def _same_size(subject: Subject, plan: Plan, sampling: SamplingRecord) -> list[Outcome]:
-    rows = subject.maker.units(UNITS, seed=6)
-    runs = [_drawn(subject, plan, rows) for _ in range(2)]
-    wrong = next((one for one in runs if isinstance(one, str)), None)
-    if wrong is not None:
-        return [Outcome("draws", wrong, wrong=True)]
-    one, other = (run for run in runs if not isinstance(run, str))
-    return [_outcome("draws", sampling, one, other)]
-
-
-def _more_units(subject: Subject, plan: Plan, sampling: SamplingRecord) -> Outcome:
-    name = "draws, more units than declared"
-    found = [_drawn(subject, plan, subject.maker.units(int(_MORE * UNITS), seed=6)) for _ in range(2)]
+def _of_two_runs(name: str, subject: Subject, plan: Plan, units: int) -> Outcome:
+    rows = subject.maker.units(units, seed=6)
+    found = [_drawn(subject, plan, rows) for _ in range(2)]
     wrong = next((one for one in found if isinstance(one, str)), None)
     if wrong is not None:
         return Outcome(name, wrong, wrong=True)
     one, other = (run for run in found if not isinstance(run, str))
-    return _outcome(name, sampling, one, other)
+    return _outcome(name, plan.sampling, one, other)
 
 
 def _outcome(name: str, sampling: SamplingRecord, one: BoolArray, other: BoolArray) -> Outcome:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,22 +31,29 @@ _SHOWN = ("ordinary", "loud", "overflowing", "one token", "mislabelled", "far of
 def metric_outcomes(subject: Subject) -> list[Outcome]:
     """Runs that buy the plan's metrics after every few steps; nothing if it buys none. Metrics of held-out rows are
     bought of those to train on, by the same code."""
-    if not subject.plan.metrics:
-        return []
     start = time.process_time()
+    found = list(each_metric_outcome(subject))
+    return [replace(one, seconds=time.process_time() - start) for one in found[:1]] + found[1:]
+
+
+def each_metric_outcome(subject: Subject) -> Iterator[Outcome]:
+    """The same, one after the other: runs are taken when their outcome is asked for."""
+    if not subject.plan.metrics:
+        return
     plan, rows = _plan(subject), subject.maker.units(ROWS, seed=8)
     names = [one.name for one in plan.metrics if one.kind != "size"]
     base = _bought(subject, plan, rows, TestStream(5), None)
     if base.failed or not base.bought:
-        return [Outcome("metrics", f"the run fails: {base.failed}", wrong=True, seconds=time.process_time() - start)]
-    found = [_charged(plan, base)]
+        yield Outcome("metrics", f"the run fails: {base.failed}", wrong=True)
+        return
+    yield _charged(plan, base)
     for canary in canaries(subject.maker, rows, subject.classes):
         if canary.name in _SHOWN:
-            found.append(_moved(subject, plan, rows, canary, base))
-    looked = [one for one in plan.metrics if one.name in names and one.rate is not None]
-    found += [_looked_at(subject, plan, rows, one, base) for one in looked]
-    found.append(_noise(subject, plan, rows))
-    return [replace(found[0], seconds=time.process_time() - start), *found[1:]]
+            yield _moved(subject, plan, rows, canary, base)
+    for one in plan.metrics:
+        if one.name in names and one.rate is not None:
+            yield _looked_at(subject, plan, rows, one, base)
+    yield _noise(subject, plan, rows)
 
 
 def _plan(subject: Subject) -> Plan:

@@ -84,7 +84,7 @@ def search_outcomes(subject: Subject, search: Search | PartsSearch) -> list[Outc
     count = min(CANDIDATES, len(search.candidates))
     scored = {"score": "loss", "bound": _BOUND}
     grid = grid_of({"candidate": list(range(max(2, count)))})
-    with tempfile.TemporaryDirectory(dir=memory()) as folder:
+    with tempfile.TemporaryDirectory(dir=memory()) as folder, subject.checks_once():
         if isinstance(search, PartsSearch):
             found = _of_parts(_parts(subject, search.model_copy(update={"grid": grid} | scored), Path(folder)))
         else:
