@@ -201,9 +201,12 @@ def test_a_budget_for_users(path: Path, ask: Command, kind: str) -> None:
     assert ask("budget", *options)[0] == 0
     assert json.loads(ask("budget", "--dataset-id", "patients", "--json")[1])["budget"]["unit"] == "user"
     ledger = Ledger(path)
-    with pytest.raises(InputError, match="unit user, but the plan is for add_remove, unit example"):
+    refused = "unit user, but the plan is for add_remove, unit example; they do not add up, so "
+    with pytest.raises(InputError, match=f"{refused}set a budget for it: .* --adjacency add_remove --unit example"):
         ledger.open_run(PLAN, guarantee(1.0), "patients")
     ledger.open_run(PLAN, guarantee(1.0, unit=Unit.USER), "patients")
+    with pytest.raises(InputError, match=f"{refused}plan for what the budget is for"):
+        ledger.open_run(PLAN, guarantee(1.0), "patients")
     ledger.close()
     assert ask("budget", *options[:-4], "--unit", "household")[0] == 2
 

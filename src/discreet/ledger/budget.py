@@ -107,9 +107,16 @@ def opening(guarantee: Guarantee) -> dict[str, Any]:
 def admit_run(budget: Filter, earlier: Charged, run: Guarantee, dataset: str) -> None:
     """Raise `BudgetExhausted` unless `run` fits what is left; `InputError` for another adjacency or unit."""
     if (run.adjacency, run.unit) != (budget.adjacency, budget.unit):
+        kind = f"{run.adjacency.value}, unit {run.unit.value}"
+        how = (
+            "so plan for what the budget is for"
+            if earlier.runs
+            else f"so set a budget for it: discreet ledger budget, with --adjacency {run.adjacency.value} --unit "
+            f"{run.unit.value}"
+        )
         raise InputError(
             f"the budget of data set {dataset!r} is for {budget.adjacency.value}, unit {budget.unit.value}, but the "
-            f"plan is for {run.adjacency.value}, unit {run.unit.value}; they do not add up, so use the budget's"
+            f"plan is for {kind}; they do not add up, {how}"
         )
     if not isinstance(budget, BasicFilter):
         return
