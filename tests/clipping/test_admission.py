@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from discreet.clipping import admit_model, admit_optimizer, private_parameters
+from discreet.clipping import admit_model, admit_optimizer, private_parameters, replace_batch_norm
 from discreet.core.errors import UnsupportedModel
 
 
@@ -132,3 +132,11 @@ def test_an_optimizer_that_holds_what_a_loss_learns_says_so() -> None:
     model, loss = nn.Linear(2, 2), nn.Linear(2, 1)
     with pytest.raises(UnsupportedModel, match="make what a loss learns part of the model"):
         admit_optimizer(torch.optim.SGD([*model.parameters(), *loss.parameters()], lr=0.1), model)
+
+
+def test_an_optimizer_that_is_older_than_its_model_is_told_so() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    replace_batch_norm(model)
+    with pytest.raises(UnsupportedModel, match=r"lacks parameter '1.bias'; .* replace_batch_norm, say: make it after"):
+        admit_optimizer(optimizer, model)

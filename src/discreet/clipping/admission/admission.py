@@ -164,10 +164,13 @@ def admit_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
     wanted = {id(parameter) for parameter in private_parameters(model).values()}
     missing = sorted(named[one] for one in wanted - held)
     if missing:
-        raise UnsupportedModel(
-            f"the optimizer lacks parameter {missing[0]!r}; "
-            "build it from model.parameters(), or set requires_grad=False on what shall stay fixed"
-        )
+        how = "build it from model.parameters(), or set requires_grad=False on what shall stay fixed"
+        if held - named.keys():
+            how = (
+                "it holds others that the model does not have, as one that was made before modules were replaced, by "
+                "replace_batch_norm, say: make it afterwards, from model.parameters()"
+            )
+        raise UnsupportedModel(f"the optimizer lacks parameter {missing[0]!r}; {how}")
     if held - wanted:
         frozen = next((named[one] for one in held - wanted if one in named), None)
         stray = (
