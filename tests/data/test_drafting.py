@@ -221,6 +221,17 @@ def test_the_command_says_what_is_left(
     )
 
 
+@pytest.mark.parametrize("option", ["--target", "--unit"])
+def test_a_column_that_the_table_lacks_is_refused(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert run(["schema", "t.csv", option, "outcom", "--out", "a.yaml"]) == 2
+    assert f"{option} outcom: t.csv has no such column; it has " in capsys.readouterr().err
+    assert not Path("a.yaml").exists()
+
+
 def test_the_command_that_is_proposed_quotes_names_with_spaces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

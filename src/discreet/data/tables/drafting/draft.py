@@ -99,6 +99,7 @@ def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_
     rows = first_rows(path, csv)
     marks = Marks((), csv.decimal, csv.thousands)
     kinds = {name: column_kind(whole(rows, name), marks) for name in rows.column_names}
+    _check_known(path, known, kinds)
     seen = [public_columns(one, kinds, known.target, newlines=csv.newlines) for one in known.public]
     columns = {name: column_line(name, kind, seen, known) for name, kind in kinds.items()}
     if text and csv.header and NO_NAME in columns and NO_NAME not in (known.unit, known.target):
@@ -110,6 +111,17 @@ def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_
         columns, price = with_ranges_bought(columns, unknown, known.population, known.unit, limits)
     above = careful(kinds, csv, found_out="thousands" in find)
     return price + "".join(_lines(path, csv, kinds, known, columns, seen, above))
+
+
+def _check_known(path: Path, known: Known, kinds: Mapping[str, Kind]) -> None:
+    """Refuse a target, or a column of people, that the table does not have."""
+    targets = [] if known.target is None or known.target in kinds else known.target.split(",")
+    people = [] if known.unit in (None, "row") else [str(known.unit)]
+    for option, names in (("--target", targets), ("--unit", people)):
+        for name in names:
+            if name.strip() not in kinds:
+                few = ", ".join([*list(kinds)[:10], *(["..."] if len(kinds) > 10 else [])])
+                raise InputError(f"{option} {name.strip()}: {path.name} has no such column; it has {few}")
 
 
 def left_open(text: str) -> list[str]:
