@@ -140,6 +140,14 @@ def test_public_targets_out_of_range_are_counted_where_metrics_clip_them(capsys:
     assert f"; {beyond} targets clipped)" in capsys.readouterr().out
 
 
+def test_no_error_of_encoded_numbers_stands_beside_those_in_the_unit_of_the_target(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = [*write(), "--target", "stay", "--test", "public.csv", "--set", "validation=0.5"]
+    found = trained([*arguments, *FEW], capsys)["public_test"]
+    assert {name for name in found if "rmse" in name} == {"rmse", "baseline rmse"}
+
+
 def test_several_numbers_in_their_units(capsys: pytest.CaptureFixture[str]) -> None:
     """Both are learned (of 20 runs the largest error was 0.18 of that of the mean), and shown by subgroup too."""
     columns = SCHEMA["columns"] | {"cost": {"type": "number", "low": 0, "high": 1000}}

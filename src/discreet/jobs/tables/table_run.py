@@ -120,7 +120,8 @@ def judged(
     groups = {name: rows[first:] for name, rows in public.groups.items()}
     found: Mapping[str, Any] = metrics_of(encoder, outputs_of(inputs), targets, groups, public.clipped[first:])
     known = dict(trained.evaluations[-1].metrics) if trained.evaluations else {}
-    known.pop("rmse", None)  # of encoded numbers
+    for name in ("rmse", "validation_rmse"):
+        known.pop(name, None)  # of encoded numbers, beside which those of the target's unit would stand
     last = Evaluation(
         trained.evaluations[-1].step if trained.evaluations else trained.charged_steps, {**known, **found}
     )
