@@ -148,6 +148,27 @@ def test_no_error_of_encoded_numbers_stands_beside_those_in_the_unit_of_the_targ
     assert {name for name in found if "rmse" in name} == {"rmse", "baseline rmse"}
 
 
+@pytest.mark.parametrize("target", ["stay", "ill,smoker"])
+def test_accuracy_that_does_not_exist_is_not_bought_and_it_says_what_can_be(
+    target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*write(), "--target", target, "--unit", "patient", *FEW]
+    assert run([*arguments, "--holdout", "20%"]) == 2
+    said = capsys.readouterr().err
+    (metrics,) = re.findall(r"metrics=\[.*\]", said)
+    assert trained([*arguments, "--set", "holdout=0.2", "--set", metrics], capsys)["epsilon"] < 8
+
+
+@pytest.mark.parametrize(("target", "score"), [("ward", "accuracy"), ("stay", "rmse"), ("ill,smoker", "loss")])
+def test_a_search_is_scored_by_a_metric_of_its_task(
+    target: str, score: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, *arguments = [one for one in write() if one != "--json"]
+    search = ["--trials", "3", "--grid", "optimizer.lr=0.5,1", "--test", "public.csv", "--set", "validation=0.5"]
+    assert run(["tune", *arguments, "--target", target, *search, *FEW]) == 0, capsys.readouterr().err
+    assert f"the best by validation {score} is released alone" in capsys.readouterr().err
+
+
 def test_several_numbers_in_their_units(capsys: pytest.CaptureFixture[str]) -> None:
     """Both are learned (of 20 runs the largest error was 0.18 of that of the mean), and shown by subgroup too."""
     columns = SCHEMA["columns"] | {"cost": {"type": "number", "low": 0, "high": 1000}}

@@ -8,6 +8,8 @@ from typing import Any
 
 from discreet.core.errors import InputError
 from discreet.core.yaml_files import parse_yaml
+from discreet.data.tables import Schema
+from discreet.data.tables.categories import Boolean, Category
 from discreet.plan import PartsSearch, Plan, Search
 from discreet.plan.pydantic_base import validate
 from discreet.plan.tuning.candidates import CLIP_NORM
@@ -43,11 +45,18 @@ def default_score(recipe: Recipe) -> str:
         if name in bought:
             return name
     if recipe.validation:
-        return "validation_accuracy"
+        return f"validation_{_public_score(recipe.table)}"
     raise InputError(
         "a search needs a score for its trials: hold private rows out (--holdout 10%), or give the share of the public "
         "test rows to look at (--set validation=0.5, of a table with --test)"
     )
+
+
+def _public_score(table: Schema | None) -> str:
+    """The default metric on public rows, by what is predicted."""
+    if table is None or (len(table.target) == 1 and isinstance(table.columns[table.target[0]], Category | Boolean)):
+        return "accuracy"
+    return "loss" if isinstance(table.columns[table.target[0]], Boolean) else "rmse"
 
 
 def parts_search(grid: Mapping[str, Sequence[Any]], score: str | None) -> PartsSearch:

@@ -45,6 +45,10 @@ def check_countable(model: nn.Module, data: PrivateData) -> None:
     """Refuse data without class labels, or a model that does not score classes, before anything is charged."""
     output, target = next(predicted(model, data, np.zeros(1, np.int64)))
     if target.is_floating_point() or target.dim() != 1:
-        raise InputError("counts of correct predictions need a class index per row; leave out counts and accuracies")
+        raise InputError(
+            "counts of correct predictions, as accuracy is one, need one class per row; where numbers or several "
+            'labels are predicted, buy a loss in its place: Metric(kind="loss", bound=1.0), or in a recipe, and with '
+            "--set, metrics=[{kind: loss, rows: holdout, bound: 1}]"
+        )
     if output.dim() != 2:
         raise InputError("counts of correct predictions need a model that scores classes, (rows, classes)")
