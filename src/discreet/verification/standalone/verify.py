@@ -704,11 +704,11 @@ def composed(losses: Losses, h: float, near: float, order: float, delta: float, 
     error, infinite = 2.0**-46 * math.log2(size) * steps, sum(count * lost for _, _, lost, count in losses)
     rounding = steps * 2.0**-48 * (8 + order * h * max(abs(first) + len(mass) for first, mass, *_ in losses))
     def at(epsilon: float, error: float) -> float:
-        above = s > epsilon
-        worth = np.exp(-order * (s[above] - epsilon)) * -np.expm1(epsilon - s[above])
+        beyond = s[(start := int(np.searchsorted(s, epsilon, "right"))):] - epsilon
+        worth = np.exp(-order * beyond) * -np.expm1(-beyond)
         missed = error * float(np.linalg.norm(worth)) + (4e-14 if error else 0.0)  # in l2; outside the window
         factor = math.exp(min(scale - order * epsilon + rounding, 700))
-        return factor * (float(weighed[above] @ worth) * (1 + 1e-9) + missed) + infinite
+        return factor * (float(weighed[start:] @ worth) * (1 + 1e-9) + missed) + infinite
     below, epsilon = 0.0, max(near, 1e-9)
     while not at(epsilon, error) <= delta:
         below, epsilon = epsilon, 1.1 * epsilon
