@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +56,16 @@ def test_a_file_that_is_gone_is_named_as_one_of_a_published_folder(folder: Path,
     (folder / files.CERTIFICATE).unlink()
     with pytest.raises(InputError, match=r"cannot read .*; name a folder that `discreet train` made"):
         verify(folder)
+
+
+def test_a_file_in_the_place_of_the_folder_is_told_what_to_name(folder: Path, tmp_path: Path) -> None:
+    """An archive as it came by mail, and one file of the folder."""
+    archive = Path(shutil.make_archive(str(tmp_path / "mailed"), "zip", folder))
+    with pytest.raises(InputError, match=r"mailed.zip is a file, and no .*: unpack an archive first"):
+        verify(archive)
+    for name in ("certificate.json", "report.html"):
+        with pytest.raises(InputError, match=re.escape(f"{name} is one file of a published folder; name the folder, ")):
+            verify(folder / name)
 
 
 @pytest.mark.parametrize("change", [linked, piped, a_folder, the_zero_device])

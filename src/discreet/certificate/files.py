@@ -70,8 +70,13 @@ def read(path: Path) -> bytes:
 
 
 def _cannot_read(path: Path, error: OSError) -> InputError:
-    """The error of a file of a published folder; or that the folder is that of a run, which publishes elsewhere."""
+    """The error of a file of a published folder; or that the folder is a file, or that of a run, which publishes
+    elsewhere."""
     folder = path.parent
+    if folder.is_file():
+        if (folder.parent / CERTIFICATE).is_file():
+            return InputError(f"{folder} is one file of a published folder; name the folder, {folder.parent}")
+        return InputError(f"{folder} is a file, and no published folder; name the folder: unpack an archive first")
     if path.name != CERTIFICATE and (folder / CERTIFICATE).is_file():
         lacking = "it was published with the model: put it back, or " if isinstance(error, FileNotFoundError) else ""
         return InputError(f"cannot read {path}: {error.strerror}; {lacking}ask for the folder again")
