@@ -62,5 +62,5 @@ def test_files_have_a_size_and_a_kind(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="File name too long"):
         read_yaml(tmp_path / ("n" * 300))
     (tmp_path / "latin.yaml").write_bytes("é".encode("latin-1"))
-    with pytest.raises(InputError, match="no text in UTF-8"):
+    with pytest.raises(InputError, match="no text in UTF-8; save it in that encoding"):
         read_yaml(tmp_path / "latin.yaml")

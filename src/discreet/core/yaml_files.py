@@ -29,7 +29,7 @@ def read_yaml(path: Path) -> Any:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; check the path") from None
     except ValueError:
-        raise InputError(f"{path} is not valid YAML: it is no text in UTF-8") from None
+        raise InputError(f"{path} is not valid YAML: it is no text in UTF-8; save it in that encoding") from None
     if len(content) > LARGEST:
         raise InputError(f"{path} has more than {LARGEST:,} bytes, which is no recipe or schema; name another file")
     return parse_yaml(text, str(path))
