@@ -83,3 +83,13 @@ def test_nothing_is_overwritten(kind: Kind, capsys: pytest.CaptureFixture[str]) 
     assert "exists already" in capsys.readouterr().err
     assert run(["init", "module", "--out", "mine.txt"]) == 2
     assert sorted(Path().iterdir()) == [there]
+
+
+def test_names_with_spaces_can_be_pasted_and_a_name_in_the_wrong_place_is_told_the_right_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["init", "module", "my net.py"]) == 2
+    assert "say --out 'my net.py'" in capsys.readouterr().err
+    assert run(["init", "module", "--out", "my net.py"]) == 0
+    assert capsys.readouterr().out == "my net.py: run it with python 'my net.py'\n"
+    assert "    python 'my net.py'\n" in Path("my net.py").read_text()

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from discreet.core.disk import whole_folder, write_output
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, typed
 
 
 class Kind(StrEnum):
@@ -42,7 +42,10 @@ def init(
         typer.echo(_STARTS[kind](out))
         return
     if kind is not Kind.TABLE:
-        raise InputError(f"only a table is asked about; leave out {file}, or say: discreet init table {file}")
+        raise InputError(
+            f"only a table is asked about; to name what is written, say --out {typed(file)}, or of a table of yours: "
+            f"discreet init table {typed(file)}"
+        )
     from discreet.cli.commands.init_questions import ask
 
     typer.echo(ask(file, out))
@@ -81,9 +84,9 @@ def _module(out: Path | None) -> str:
     path = out or Path("train_private.py")
     if path.suffix != ".py":
         raise InputError(f"{path} is no Python file; name a .py file with --out")
-    text = _text("train.py.txt").replace("{name}", path.name).replace("{folder}", f"{path.stem}-model")
+    text = _text("train.py.txt").replace("{name}", typed(path.name)).replace("{folder}", f"{path.stem}-model")
     write_output(path, text.encode(), replace=False, advice="name another with --out")
-    return f"{path}: run it with python {path}"
+    return f"{path}: run it with python {typed(path)}"
 
 
 _STARTS: Mapping[Kind, Callable[[Path | None], str]] = {
