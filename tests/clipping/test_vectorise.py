@@ -31,11 +31,20 @@ def _weighted(output: Tensor, target: Tensor) -> Tensor:
     return output.sum(1) * target
 
 
-def test_each_example_drops_its_branch_by_itself() -> None:
+class OfZeros(Branch):
+    """The same, drawn into zeros and compared with ones and a full tensor."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        drawn = torch.zeros(len(x), 1).float().uniform_(0, 1) < torch.full((len(x), 1), 0.0).uniform_(0, 1)
+        return x + self.scale * x * drawn * torch.ones(len(x), 1).bernoulli_(1.0) * torch.full((1,), 2.0)
+
+
+@pytest.mark.parametrize("kind", [Branch, OfZeros])
+def test_each_example_drops_its_branch_by_itself(kind: type[Branch]) -> None:
     """Row i adds 2 x 2^i or nothing to each entry, so the sum tells who was dropped. That all of twelve rows are
     dropped or none has probability 2^-11, and the seed is fixed."""
     torch.manual_seed(0)
-    model, inputs, targets = Branch(), torch.ones(12, 4), 2.0 ** torch.arange(12)
+    model, inputs, targets = kind(), torch.ones(12, 4), 2.0 ** torch.arange(12)
     found = ENGINES["vmap"].clipped_sum(model, _weighted, Chunk(inputs, targets), CLIP)["scale"]
     assert torch.all(found == found[0])
     assert found[0] % 2 == 0

@@ -32,8 +32,9 @@ def own_rule() -> str | None:
 def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *args: Any) -> Any:
     """Call `function` for all examples at once; random numbers differ between examples. Errors are those of vmap.
 
-    Memory from `torch.empty` is one for all examples, which is what Python code can read. A function that draws numbers
-    into it runs again, with such memory for each example, unless it wrote to what it was given.
+    Memory from `torch.empty`, `zeros`, `ones` or `full` is one for all examples, which is what Python code can read. A
+    function that draws numbers into it runs again, with such memory for each example, unless it wrote to what it was
+    given.
 
     `RuntimeError` if a vmap rule exists that is not torch's: nobody has proved that it keeps examples apart.
     """
@@ -60,9 +61,13 @@ def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *arg
         return vmap(one, in_dims=in_dims, randomness="different")(*args)
 
 
+_MADE = (torch.empty, torch.zeros, torch.ones, torch.full)
+"""Functions that make a tensor of which no entry differs from another."""
+
+
 class _OwnMemory(TorchFunctionMode):
-    """A mode in which `torch.empty` gives each example memory of its own, of zeros, so that none is read that nobody
-    wrote. Torchvision drops branches by drawing into such memory."""
+    """A mode in which tensors that are made empty, or of one number, are each example's own. The empty ones are of
+    zeros, so that nothing is read that nobody wrote. Torchvision drops branches by drawing into such memory."""
 
     def __init__(self, example: Tensor) -> None:
         super().__init__()
@@ -70,9 +75,10 @@ class _OwnMemory(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
-        if func is not torch.empty or made.layout is not torch.strided or "out" in (kwargs or {}):
+        if func not in _MADE or made.layout is not torch.strided or "out" in (kwargs or {}):
             return made
-        return self._example.new_zeros(made.shape, dtype=made.dtype, device=made.device)
+        own = self._example.new_zeros(made.shape, dtype=made.dtype, device=made.device)
+        return own if func is torch.empty else own.copy_(made)
 
 
 @contextmanager
