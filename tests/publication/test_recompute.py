@@ -245,13 +245,29 @@ def test_a_tiny_claim_far_below_is_rejected_as_soon_as_a_large_one(
     """A forger may not have the verifier compute on ever finer grids, where nothing is known from below."""
     asked: list[float] = []
 
-    def bounds(*_: Any, tolerance: float) -> recompute.Bounds:
+    def bounds(*_: Any, tolerance: float, **__: Any) -> recompute.Bounds:
         asked.append(tolerance)
         return recompute.Bounds(0.0, 0.5, 1e-3)
 
     monkeypatch.setattr(recompute, "epsilon_bounds", bounds)
     assert not decide([], 1e-5, "add_remove", claim).accepted
     assert len(asked) == recompute.FINEST + 1
+
+
+def test_what_rounding_decides_is_not_computed_on_the_finest_grids_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A claim of zero for a delta that no run can exceed took five minutes."""
+    asked: list[int] = []
+
+    def bounds(*_: Any, max_grid_points: int, **__: Any) -> recompute.Bounds:
+        asked.append(max_grid_points)
+        return recompute.Bounds(0.0, 7e-14, 1e-3)
+
+    monkeypatch.setattr(recompute, "epsilon_bounds", bounds)
+    assert not decide([], 0.9, "add_remove", 0.0).accepted
+    assert [*map(asked.count, (recompute.MOST_POINTS, recompute.LATER_POINTS))] == [6, len(asked) - 6]
+    assert recompute.LATER_POINTS <= recompute.MOST_POINTS // 4
 
 
 BAD = [math.nan, -1.0, 0.0, math.inf, True, "1", None, 10**400]

@@ -37,6 +37,10 @@ _NEAR = 100
 """Times the root of the tolerance: a grid for it adds less than this to a tiny epsilon. Each of k steps is spread by at
 most the width h of the grid, all of them by sqrt(k) h < sqrt(6 tolerance); the rest is room."""
 
+MOST_POINTS, LATER_POINTS = 2**23, 2**21
+"""The points that a grid may have, and those that it may have after `FINEST` times: a forger may not have the verifier
+compute for minutes what rounding decides."""
+
 LOWER_POINTS = 2**20
 """The lower bound uses a grid up to four times finer than the upper, but at most this many points."""
 
@@ -65,7 +69,7 @@ def epsilon_bounds(
     adjacency: str,
     *,
     tolerance: float,
-    max_grid_points: int = 2**23,
+    max_grid_points: int = MOST_POINTS,
 ) -> Bounds:
     """A rigorous interval for the epsilon of `events` at `delta`; both ends aim to be within `tolerance` of it.
 
@@ -272,7 +276,8 @@ def decide(
         raise InputError(f"finest must be a whole number of at least 0, got {finest!r}")
     tolerance, relative = max(2e-3 * claim, 1e-5) / 2, max(2e-3 * claim, 1e-11) / 2
     for level in range(finest + 1 + math.ceil(math.log2(tolerance / relative))):
-        bounds = epsilon_bounds(events, delta, adjacency, tolerance=tolerance / 2**level)
+        points = MOST_POINTS if level <= finest else LATER_POINTS
+        bounds = epsilon_bounds(events, delta, adjacency, tolerance=tolerance / 2**level, max_grid_points=points)
         if claim >= bounds.upper:
             return Decision(
                 True, bounds, f"claim {claim:.6g} is at least the recomputed upper bound {bounds.upper:.6g}"
