@@ -31,11 +31,14 @@ class Functions:
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
+        self._loaded: tuple[int, str] = (0, "")
         self._found: list[tuple[Mapping[str, object], list[str], list[FunctionType]]] = []
 
     def are_kept(self) -> bool:
         """Whether nobody has put anything in the place of one."""
-        new = sys.modules.keys() - self._seen
+        loaded = len(sys.modules), next(reversed(sys.modules))
+        new = sys.modules.keys() - self._seen if loaded != self._loaded else set()  # thousands are slow to look through
+        self._loaded = loaded
         self._seen |= new
         for file in (name for name in new if name.startswith(ROOMS)):
             space = vars(sys.modules[file])
