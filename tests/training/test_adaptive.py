@@ -216,7 +216,7 @@ def test_counts_are_right_up_to_their_noise(tmp_path: Path) -> None:
 
 def test_counts_need_classes(tmp_path: Path) -> None:
     inputs, _ = blobs()
-    with pytest.raises(InputError, match="class index"):
+    with pytest.raises(InputError, match="need one class per row"):
         tiny_training(
             tmp_path,
             plan=adaptive(counts=Counts()),

@@ -101,7 +101,7 @@ def test_what_cannot_be_chosen_costs_nothing(tmp_path: Path) -> None:
     paid = account(tmp_path)
     with pytest.raises(InputError, match="no model"):
         choose_model([], blobs(), paid, 1.0)
-    with pytest.raises(InputError, match="class index"):
+    with pytest.raises(InputError, match="need one class per row"):
         choose_model([linear()], (inputs, inputs), paid, 1.0)
     with pytest.raises(InputError, match="go together"):
         choose_model([linear()], (inputs, targets), paid, 1.0, holdout=Holdout(share=0.5))

@@ -219,7 +219,7 @@ def test_what_cannot_be_bought(make: Callable[[], Any], says: str) -> None:
 def test_metrics_that_the_data_or_the_criterion_does_not_have(tmp_path: Path) -> None:
     inputs, _ = blobs()
     regression = {"data": (inputs, inputs[:, :1]), "model": nn.Linear(4, 1), "criterion": nn.MSELoss()}
-    with pytest.raises(InputError, match="class index"):
+    with pytest.raises(InputError, match="need one class per row"):
         tiny_training(tmp_path, plan=tiny_plan(metrics=[Metric(noise=5.0)]), **regression)
     many = tiny_plan(metrics=[Metric(kind="loss", noise=5.0, bound=1.0)])
     trained = tiny_training(tmp_path, plan=many, **regression).run()

@@ -236,7 +236,7 @@ def test_refused_before_anything_is_charged(tmp_path: Path, changes: dict[str, A
 
 def test_a_score_that_candidates_do_not_have_is_refused(tmp_path: Path) -> None:
     data = TensorDataset(blobs(ROWS)[0], torch.zeros(ROWS, 1))
-    with pytest.raises(InputError, match="class index per row"):
+    with pytest.raises(InputError, match="need one class per row"):
         parts_tuning(tmp_path, regression, data=data)
 
 
