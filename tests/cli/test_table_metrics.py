@@ -135,8 +135,11 @@ def test_public_targets_out_of_range_are_counted_where_metrics_clip_them(capsys:
     for page in ("report.html", "README.md"):
         said = Path(f"patients-private/{page}").read_text()
         assert "Some public targets are outside of the declared range: they count as its end" in said
+        assert "so errors on them are larger than these say." in said
         assert re.search(rf"targets clipped\W.*\b{beyond}\b", said)
     assert run([*(one for one in arguments if one != "--json"), "--out", "again"]) == 0
+    beside = Path("patients-private/report.html").read_text().partition("nine in ten")[2]
+    assert "Some public targets" in beside.partition("</p>")[0]  # one cell of the grid for both sentences
     assert f"; {beyond} targets clipped)" in capsys.readouterr().out
 
 
