@@ -139,7 +139,9 @@ def test_public_targets_out_of_range_are_counted_where_metrics_clip_them(capsys:
         assert re.search(rf"targets clipped\W.*\b{beyond}\b", said)
     assert run([*(one for one in arguments if one != "--json"), "--out", "again"]) == 0
     beside = Path("patients-private/report.html").read_text().partition("nine in ten")[2]
-    assert "Some public targets" in beside.partition("</p>")[0]  # one cell of the grid for both sentences
+    assert (
+        "with each answer. Some public targets" in beside.partition("</p>")[0]
+    )  # one cell of the grid for both sentences
     assert f"; {beyond} targets clipped)" in capsys.readouterr().out
 
 
