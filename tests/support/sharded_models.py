@@ -121,6 +121,17 @@ class Gain(Scale):
         return torch.tanh(x * self.by)
 
 
+class OneByOne(nn.Module):
+    """A layer that is given the words of all texts one by one."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(d, d)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.tanh(self.layer(x.flatten(0, 1))).view_as(x)
+
+
 class Scaled(nn.Module):
     """A block whose branch is multiplied by a parameter of its own."""
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 from problems import blobs, tiny_plan, tiny_training
-from sharded_models import WIDTH, WORDS, AsItCame, Gain, Gate, OfQueries, PickyLoss, Scale, Vit, gpt, seeded
+from sharded_models import WIDTH, WORDS, AsItCame, Gain, Gate, OfQueries, OneByOne, PickyLoss, Scale, Vit, gpt, seeded
 from shared_runs import KNOWN
 from torch import Tensor, nn
 
@@ -102,10 +102,19 @@ def with_(**changes: Any) -> Case:
     return lambda folder, shared: training(folder, shared, **changes)
 
 
-def users(folder: Path, shared: dict[str, Any]) -> Training:
+def users(folder: Path, shared: dict[str, Any], **changes: Any) -> Training:
     """Ten users with four texts each, of which a step takes two."""
     given = plan(population=10, batch=4, unit="user", rows_per_unit=2)
-    return training(folder, shared, plan=given, units=np.arange(ROWS) % 10)
+    return training(folder, shared, plan=given, units=np.arange(ROWS) % 10, **changes)
+
+
+def words_of_users(folder: Path, shared: dict[str, Any]) -> Training:
+    """A layer is given their words one by one."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(6)
+        model, layer = gpt(), OneByOne(WIDTH)
+    model.norm = nn.Sequential(layer, model.norm)  # type: ignore[assignment]
+    return users(folder, shared, model=model)
 
 
 def long_rows(folder: Path, shared: dict[str, Any]) -> Training:
@@ -142,6 +151,7 @@ CASES: dict[str, Case] = {
     "a linear model": lambda folder, shared: tiny_training(
         folder, **({"plan": tiny_plan(), "engine": "bookkeeping", "physical_batch": 5} | shared)
     ),
+    "words of users, one by one": words_of_users,
 }
 
 ROUNDED_OTHERWISE: dict[str, Case] = {"long rows": long_rows}

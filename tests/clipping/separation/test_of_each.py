@@ -15,7 +15,7 @@ from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.separation import Mixes, proved
 from discreet.clipping.separation.examine import recorded
 from discreet.clipping.separation.recording.other_names import in_one_memory
-from discreet.clipping.separation.recording.recorder import broadcast_as_proved
+from discreet.clipping.separation.recording.recorder import as_proved
 
 CLIP, LOSS = Clip(1.0, 2.0**-30), nn.CrossEntropyLoss(reduction="none")
 
@@ -173,9 +173,9 @@ def test_a_pass_that_takes_other_parameters_is_another_program() -> None:
     run = running(Held(lambda m, h: h * m.scale + m.narrow.t().exp()))  # type: ignore[operator]
     template = proved(run)
     assert {ref.at for ref in template.one.broadcast} == {"scale"}
-    with broadcast_as_proved(template.one.broadcast):
+    with as_proved(template.one.broadcast):
         assert all(map(template.matches, recorded(run, 9)))
-    with broadcast_as_proved(()):
+    with as_proved(()):
         assert not any(map(template.matches, recorded(run, 9)))
 
 

@@ -19,7 +19,7 @@ from torch.autograd.graph import GradientEdge
 from torch.utils import checkpoint
 
 from discreet.clipping.capture.call import Call, versions_of
-from discreet.clipping.capture.owners import Owner, owners_of
+from discreet.clipping.capture.owners import Owner
 from discreet.clipping.capture.routes import Node, steps
 from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.rules import HeldDirectly
@@ -67,11 +67,6 @@ def broadcasts_apart(model: nn.Module, owners: list[Owner], loss: Tensor, calls:
             call.owner = replace(call.owner, parameters=rest)
         left.append(call)
     return left + [_call(held[key], uses) for key, uses in found.items() if key in taken]
-
-
-def holds_parameters(model: nn.Module) -> bool:
-    """Whether a class of the model holds trained parameters itself, and not in a module that has a rule."""
-    return any(owner.rule is HeldDirectly for owner in owners_of(model))
 
 
 def _call(owner: Owner, found: list[_Found]) -> Call:

@@ -20,6 +20,9 @@ OTHER_ENGINE = "the engine 'vmap' may run it"
 class Call:
     """One call of an owner. `gradients`: of its outputs, in order; None where the loss does not depend on one.
 
+    `entries`: how many entries of each example there are along axis 0, one after the other; above one, where the model
+    has made another axis part of that.
+
     `once`: why the module cannot run again, if its rule would do that; else None. `drew`: nor can it if it drew random
     numbers.
     """
@@ -36,6 +39,7 @@ class Call:
     span: Span | None = None
     once: str | None = None
     drew: bool = False
+    entries: int = 1
 
 
 def versions_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:

@@ -6,6 +6,7 @@ The hooks on modules are removed before it starts; the model is left as it was, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -52,7 +53,8 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
     refuse_foreign(
         {f"{one.name}.{local}".lstrip("."): held for one in owners for local, held in one.parameters.items()}
     )
-    with torch.enable_grad(), _recording(owners) as calls, recorder.forward(model, inputs), _without_cache():
+    following = recorder.forward(model, inputs)
+    with torch.enable_grad(), _recording(owners, len(inputs)) as calls, following, _without_cache():
         output = model(inputs)
         recorder.returns(output)
     with torch.enable_grad():
@@ -94,13 +96,14 @@ def _random(owner: Owner) -> str:
 
 
 @contextmanager
-def _recording(owners: list[Owner]) -> Iterator[list[Call]]:
-    """Record the calls of `owners` that are made inside."""
+def _recording(owners: list[Owner], examples: int) -> Iterator[list[Call]]:
+    """Record the calls of `owners` that are made inside, on a batch of so many examples."""
     calls: list[Call] = []
     handles: list[RemovableHandle] = []
     try:
         for owner in owners:
-            handles.append(owner.module.register_forward_hook(_recorder(owner, calls), with_kwargs=True, prepend=True))
+            hook = _recorder(owner, calls, examples)
+            handles.append(owner.module.register_forward_hook(hook, with_kwargs=True, prepend=True))
             if owner.runs_again:
                 before, after = _watch(owner, calls)
                 handles.append(owner.module.register_forward_pre_hook(before, with_kwargs=True, prepend=True))
@@ -122,7 +125,7 @@ def _without_cache() -> Iterator[None]:
         torch.set_autocast_cache_enabled(before)
 
 
-def _recorder(owner: Owner, calls: list[Call]) -> Callable[..., Any]:
+def _recorder(owner: Owner, calls: list[Call], examples: int) -> Callable[..., Any]:
     def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> Any:
         with recorder.aside():
             return record_call(args, kwargs, returned)
@@ -132,8 +135,8 @@ def _recorder(owner: Owner, calls: list[Call]) -> Callable[..., Any]:
             # One may be made from another inside the module; only the uses outside of the module count.
             returned = tree_map_only(Tensor, _alias, returned)
         leaves, parts = tensors_in((args, kwargs) if kwargs else args), tensors_in(returned)
-        recorder.holds(owner.name, owner.rule.axis(owner.module), leaves)
-        recorder.holds(owner.name, owner.rule.axis(owner.module), parts)
+        axis, entries = owner.rule.axis(owner.module), _entries(owner, leaves, parts, examples)
+        recorder.holds(owner.name, axis, leaves, parts, entries)
         if kwargs or not all(isinstance(one, Tensor) for one in args):
             # Lists and dictionaries are the model's, and it may change what they hold before a rule reads them.
             args, kwargs = tree_map(lambda one: one, (args, kwargs))
@@ -146,11 +149,23 @@ def _recorder(owner: Owner, calls: list[Call]) -> Callable[..., Any]:
                 inputs=[get_gradient_edge(leaf) for leaf in leaves if leaf.requires_grad],
                 outputs=[get_gradient_edge(part) if part.requires_grad else None for part in parts],
                 shapes=[part.shape for part in (*leaves[:1], *parts[:1])],
+                entries=entries,
             )
         )
         return returned
 
     return hook
+
+
+def _entries(owner: Owner, leaves: list[Tensor], parts: list[Tensor], examples: int) -> int:
+    """How many entries of each example there are along axis 0 of what a module is given and of what it returns. Of
+    several examples, a proof has to show that the entries of each follow one another, so without one it is 1."""
+    if len(leaves) != 1 or len(parts) != 1 or owner.runs_again or owner.rule.axis(owner.module) != 0:
+        return 1
+    given, returned = leaves[0].shape[:1], parts[0].shape[:1]
+    entries, rest = divmod(math.prod(given), examples)
+    known = examples == 1 or recorder.is_followed()
+    return entries if known and given == returned and entries > 1 and not rest else 1
 
 
 def _alias(tensor: Tensor) -> Tensor:
@@ -204,7 +219,7 @@ def _check_axes(call: Call, examples: int) -> None:
         )
     axis = call.owner.rule.axis(call.owner.module)
     for shape in call.shapes:
-        if len(shape) <= axis or shape[axis] != examples:
+        if len(shape) <= axis or shape[axis] != call.entries * examples:
             raise UnsupportedModel(
                 f"{call.owner.described} works on a tensor of shape {tuple(shape)} in a batch of {examples}; "
                 f"its axis {axis} must hold the examples, or else {OTHER_ENGINE}"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.capture.backward import visit
@@ -198,11 +199,19 @@ def _joined(calls: list[Call]) -> Iterator[tuple[Rule, Call]]:
 
 
 def _rule(call: Call) -> Rule:
+    """The rule for a call. Several entries of each example along axis 0 become positions of it, where the rule takes
+    any; else their gradients are added up."""
+    kind, several = call.owner.rule, call.entries > 1
+    captured = call.args, call.kwargs, call.gradients
+    if several and kind.takes_positions:
+        captured = tree_map_only(Tensor, lambda one: one.unflatten(0, (-1, call.entries)), captured)
     try:
-        made = call.owner.rule(call.owner.module, call.owner.names, call.args, call.kwargs, call.gradients)
+        made = kind(call.owner.module, call.owner.names, *captured)
     except UnsupportedModel as error:
         raise UnsupportedModel(f"{call.owner.described}: {error}") from error
     made.generator = call.generator
+    if several and not kind.takes_positions:
+        return OfUnits(made, Units((call.entries,) * (made.examples // call.entries)), added=True)
     return made
 
 

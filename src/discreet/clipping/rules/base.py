@@ -42,6 +42,9 @@ class Rule(ABC):
     replays: ClassVar[bool] = False
     """Whether the rule runs the module again with the same random numbers, which it draws from `generator`."""
 
+    takes_positions: ClassVar[bool] = False
+    """Whether any axes may lie between that of the examples and those that the module works along."""
+
     generator: Tensor | None = None
     """The state of torch's generator when the module was called, for rules that replay."""
 

@@ -26,6 +26,7 @@ class EmbeddingRule(Rule):
     """Embeddings, with any axes between examples and features. Tokens equal to `padding_idx` have no gradient."""
 
     names = ("weight",)
+    takes_positions = True
     _groups: EqualTokens | None = None
     _own: Tensor | None = None
     """The number of tokens that each unit has, float64; those after them are filled up."""
@@ -160,6 +161,8 @@ class EmbeddingRule(Rule):
 @rule(nn.EmbeddingBag)
 class EmbeddingBagRule(EmbeddingRule):
     """One bag of tokens per example: sums (weighted or not) and means."""
+
+    takes_positions = False
 
     def __init__(
         self,

@@ -47,6 +47,7 @@ little more. The number of examples decides nothing: a norm must not depend on w
 class LinearRule(Rule):
     """Linear layers. All axes between those of the examples and the features are positions."""
 
+    takes_positions = True
     kept = staticmethod(factors)
 
     @classmethod

@@ -44,6 +44,8 @@ class Affine(Formed):
 class LayerNormRule(Affine):
     """Normalised over the last axes; the axes between the first and these are positions."""
 
+    takes_positions = True
+
     def normalised(self, activation: Tensor) -> Tensor:
         module: Any = self.module
         if isinstance(module, nn.RMSNorm):

@@ -1,4 +1,5 @@
-"""Turns a rule for rows into a rule for units of several rows: gradients are averaged before they are measured.
+"""Turns a rule for rows into a rule for units of several rows: gradients are averaged, or added up, before they are
+measured.
 
 The squared norm of a mean contains products of different rows, so the norms of the rows do not determine it.
 """
@@ -17,12 +18,12 @@ from discreet.clipping.units import Units
 class OfUnits(Rule):
     """The rule `inner`, which captured rows, with units in the place of examples.
 
-    The mean gradients of units are formed in float64, in blocks of bounded memory, and norms and sum use the same
-    numbers. So where rows of a unit cancel, their rounding is measured too.
+    The mean gradients of units (with `added`, their sums) are formed in float64, in blocks of bounded memory, and norms
+    and sum use the same numbers. So where rows of a unit cancel, their rounding is measured too.
     """
 
-    def __init__(self, inner: Rule, units: Units) -> None:
-        self._inner, self._units = inner, units
+    def __init__(self, inner: Rule, units: Units, *, added: bool = False) -> None:
+        self._inner, self._units, self._added = inner, units, added
         self.module, self.trained = inner.module, inner.trained
         self._kept: dict[str, Tensor] = {}
 
@@ -57,6 +58,8 @@ class OfUnits(Rule):
             end = min(begin + step, last)
             owners = self._units.owners[begin:end].to(parameter.device) - start
             sums.index_add_(0, owners, self._inner.rows(name, begin, end).double().view(-1, *parameter.shape))
+        if self._added:
+            return sums
         counts = self._units.counts[start:stop].to(parameter.device)
         return sums / counts.view(-1, *[1] * parameter.dim())
 

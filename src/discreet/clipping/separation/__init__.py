@@ -3,7 +3,8 @@
 recording/      the operators of a model while it runs, and the program that they are
 labels          where the examples are in a tensor
 registry        the table of rules for operators, by name; the rules are in `rules/`
-propagate       the proof: labels from operator to operator
+propagate       labels from operator to operator
+proof           the proof, from labels
 computed_again  whether checkpoints compute again what they computed at first
 saved_memory    what may be written to after it was saved for a derivative
 examine         programs and proofs from batches of random rows

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from discreet.clipping.separation import rules
-from discreet.clipping.separation.propagate import Mixes, prove
+from discreet.clipping.separation.proof import prove
+from discreet.clipping.separation.propagate import Mixes
 from discreet.clipping.separation.recording.program import Ambiguous, Differs, Program, Template
-from discreet.clipping.separation.recording.recorder import Recorder, broadcast_as_proved
+from discreet.clipping.separation.recording.recorder import Recorder, as_proved
 
 FEWEST = 5
 """The rows of the smallest batch that a proof covers: a model may treat a single row differently."""
@@ -53,7 +54,7 @@ def examined(run: Run, items: Sequence[Any] = ()) -> Template:
         prove(template)
         if not all(template.matches(one) for one in again):
             raise Mixes("a second pass over the same rows does something else")
-        with broadcast_as_proved(template.one.broadcast):  # one more row may be as many as a constant has
+        with as_proved(template.one.broadcast):  # one more row may be as many as a constant has
             more = recorded(run, large + 1, first.items)
         if not all(map(template.matches, more)):
             raise Mixes("what it does depends on how many examples there are, or were before")

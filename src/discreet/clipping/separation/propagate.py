@@ -1,4 +1,4 @@
-"""The proof that a program keeps examples apart: every tensor gets a label, operator by operator.
+"""The labels of the tensors of a program, operator by operator.
 
 The outputs of an operator are `MIXED` if it has no rule in the table, or if its rule does not cover its arguments. A
 `MIXED` tensor that nobody reads is no fault. It is one as soon as it reaches an output of the model, a module with
@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from discreet.clipping.separation.computed_again import ComputedAgain
 from discreet.clipping.separation.labels import (
     BATCH,
     EMPTY,
@@ -28,46 +27,13 @@ from discreet.clipping.separation.labels import (
 )
 from discreet.clipping.separation.of_each import OfEach
 from discreet.clipping.separation.recording.program import Argument, Op, Ref, Template, described
-from discreet.clipping.separation.recording.spans import reads_from_outside, refs_in
+from discreet.clipping.separation.recording.spans import refs_in
 from discreet.clipping.separation.registry import RULES, SIZES, Given, Value, entry_by_entry
 from discreet.clipping.separation.saved_memory import SavedMemory
 
 
 class Mixes(Exception):
     """A program is not proved to keep examples apart; the message says why."""
-
-
-def prove(template: Template) -> None:
-    """`Mixes` unless a program, for a batch of any size, computes for each example what it would compute for it alone.
-
-    Errors name the operator and the module in which it ran.
-    """
-    program = template.one
-    if program.fault is not None:
-        raise Mixes(program.fault)
-    labels = Labels(template)
-    again = ComputedAgain(template, labels.of)
-    if again.fault is not None:
-        raise Mixes(again.fault)
-    for number, op in enumerate(program.ops):
-        if again.differs(number):
-            raise Mixes(
-                f"{described(program, number)} is given something else when a function under torch.utils.checkpoint is "
-                "run again"
-            )
-        labels.follow(number, op, again=number in again.pairs)
-    for argument in program.returned:
-        if labels.of(argument.ref) not in (BATCH, SHARED, UNIFORM):
-            raise Mixes(labels.why("what is returned"))
-    for held in program.held:
-        label = labels.of(held.tensor.ref)
-        if held.axis < 0 and (isinstance(label, Rows) or label in (SHARED, UNIFORM)):
-            continue
-        if label not in (Rows(held.axis), UNIFORM):
-            what = f"what module {held.module or 'model'!r} works on, along axis {held.axis},"
-            raise Mixes(labels.why(what) if label == MIXED else f"{what} is not one example after the other")
-    if (reason := reads_from_outside(program, labels.of)) is not None:
-        raise Mixes(reason)
 
 
 class Labels:

@@ -28,7 +28,7 @@ from discreet.clipping.separation.copies import Twin, Twins
 from discreet.clipping.separation.examine import FEWEST, Run, examined, recorded
 from discreet.clipping.separation.memory import Memory
 from discreet.clipping.separation.recording.program import Op, Program, Ref, Template
-from discreet.clipping.separation.recording.recorder import Recorder, broadcast_as_proved
+from discreet.clipping.separation.recording.recorder import Recorder, as_proved
 from discreet.clipping.units import Chunk
 from discreet.core.errors import PrivacyViolation
 from discreet.randomness.host_generators import HostGenerators
@@ -75,7 +75,7 @@ class Proofs:
 
     def _again(self, known: Template, items: Sequence[Any]) -> Program:
         """The program that the model runs now, on as many random rows as in `known`, where Python reads `items`."""
-        with broadcast_as_proved(known.one.broadcast):
+        with as_proved(known.one.broadcast):
             return recorded(self._run, known.one.batch, items)[0]
 
 
@@ -166,7 +166,7 @@ class Together:
             recorder = Recorder(plain_loss=is_of_torch(criterion), expected=self._proofs.expected)
         recording = nullcontext() if recorder is None else recorder.recording()
         proved = () if self._proofs is None else self._proofs.broadcast
-        with recording, broadcast_as_proved(proved), _each_loss_looked_at(twin.criterion):
+        with recording, as_proved(proved), _each_loss_looked_at(twin.criterion):
             found = sums_or_none(self._sums, twin, chunk.copied(), clip)  # rows may be written to
         covered = recorder is None or self._proofs is None or all(map(self._proofs.cover, recorder.programs))
         if host.rewind() or not covered or not self._twins.look(model):

@@ -14,13 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import BIT, Clip, Criterion, modes_kept, private_parameters, training_mode
-from discreet.clipping.capture.broadcasts import holds_parameters
 from discreet.clipping.engines.engine import unit_gradients
 from discreet.clipping.engines.footprint import Footprint, footprint
 from discreet.clipping.factor import clipped_sum
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.recording.program import Ref, Template
-from discreet.clipping.separation.recording.recorder import broadcast_as_proved
+from discreet.clipping.separation.recording.recorder import as_proved
 from discreet.core.errors import CANNOT_TAKE, UnsupportedModel, first_line
 from discreet.training.preflight.engine_options import EngineOptions
 from discreet.training.preflight.model_check import refuse_mixing_backward, refuse_mixing_inside
@@ -144,7 +143,7 @@ class Comparison:
     def broadcast(self) -> tuple[Ref, ...] | None:
         """The parameters that are proved to be broadcast over the examples; None without a proof."""
         try:
-            return self.proved()[0].one.broadcast if holds_parameters(self.model) else None
+            return self.proved()[0].one.broadcast
         except UnsupportedModel:
             return None
 
@@ -160,14 +159,15 @@ class Comparison:
     @cached_property
     def footprint(self) -> Footprint:
         """The memory that an example takes in a chunk."""
-        return footprint(self.model, self.criterion, self.examples.inputs, self.examples.targets)
+        with as_proved(self.broadcast):
+            return footprint(self.model, self.criterion, self.examples.inputs, self.examples.targets)
 
     def sums(self, name: str, examples: Examples, clip: Clip, seed: int = 0) -> dict[str, Tensor]:
         """The clipped sum of these examples."""
         proved = self.broadcast if name in BATCHED else None
         seed_torch(seed)
         try:
-            with broadcast_as_proved(proved):
+            with as_proved(proved):
                 return {**self.options.engine(name).clipped_sum(self.model, self.criterion, examples, clip)}
         except UnsupportedModel:
             raise

@@ -8,7 +8,7 @@ alone. Rows with long numbers are taken one by one too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -26,6 +26,8 @@ from discreet.clipping.separation import Proofs, Together, Twins
 from discreet.clipping.separation.copies import Twin
 from discreet.clipping.separation.examine import FEWEST
 from discreet.clipping.separation.memory import Memory
+from discreet.clipping.separation.recording.program import Template
+from discreet.clipping.separation.recording.recorder import as_proved
 from discreet.clipping.separation.watched import NOT_OF_A_ROW
 from discreet.clipping.units import Chunk
 from discreet.core.errors import PrivacyViolation, UnsupportedModel
@@ -120,16 +122,22 @@ class ShardedProbe(FailureProbe):
     """The random unit of a run, computed in step by twins of its own. All processes try it at the same time."""
 
     def __init__(
-        self, sums: InStep, engine: Engine, model: nn.Module, criterion: Criterion, unit: Examples | None
+        self,
+        sums: InStep,
+        engine: Engine,
+        model: nn.Module,
+        criterion: Criterion,
+        unit: Examples | None,
+        proved: Sequence[Template] = (),
     ) -> None:
-        super().__init__(engine, model, criterion, unit)
+        super().__init__(engine, model, criterion, unit, proved)
         self._sums, self._twins, self._works = sums, ShardedTwins(sums.lockstep), True
 
     def _try(self, criterion: Criterion) -> Mapping[str, Tensor] | None:
         if self._unit is None:
             return None
         twin = self._twins.of(self._model, criterion)
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), as_proved(self._broadcast):
             seed_torch(0)  # so that several processes can compare what they found
             found = {**self._sums(twin.model, twin.criterion, self._unit.copied(), self.CLIP)}
         self._twins.look(self._model)

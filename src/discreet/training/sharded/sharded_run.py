@@ -120,8 +120,8 @@ class ShardedRun:
         team.optimizer_digest = self._settings
         engine, plain, check = sharded_engine(checked.preflight, options, lockstep)
         once = InStep(options.engine(_ENGINES[0]).clipped_sum, lockstep)  # one pass
-        first = ShardedProbe(once, engine, self._model, criterion, unit)
-        probe = ShardedProbe(plain, engine, self._model, criterion, unit)
+        tried = engine, self._model, criterion, unit, checked.preflight.proved
+        first, probe = ShardedProbe(once, *tried), ShardedProbe(plain, *tried)
         team.in_step(lambda: lockstep.note(lambda: _tried(first)))
         found = team.in_step(probe.repeat)
         team.together("the gradient of a random unit", lambda: _refuse_far(wanted, found, engine.error))

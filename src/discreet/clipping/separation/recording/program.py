@@ -71,12 +71,15 @@ class Seen(NamedTuple):
 
 
 class Held(NamedTuple):
-    """An input or output tensor of a module with parameters, and its axis that must hold the examples; -1 for any
-    axis."""
+    """An input or output (`returned`) of a module with parameters, and its axis that must hold the examples, with
+    `inner` entries of each one after the other; -1 for any axis. It was noted before operator number `at`."""
 
     module: str
     axis: int
     tensor: Argument
+    inner: int = 1
+    returned: bool = False
+    at: int = 0
 
 
 class Inside(NamedTuple):

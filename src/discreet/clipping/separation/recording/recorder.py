@@ -161,13 +161,15 @@ def returns(output: Any) -> None:
                 one.fault("has a derivative of its own (torch.autograd.Function, or a backward hook of a module)")
 
 
-def holds(module: str, axis: int, tensors: Sequence[Tensor]) -> None:
-    """Note inputs or outputs of a module with parameters; `axis` of the first one must hold the examples. To be called
-    inside `aside`."""
+def holds(module: str, axis: int, given: Sequence[Tensor], returned: Sequence[Tensor], inner: int = 1) -> None:
+    """Note inputs and outputs of a module with parameters; `axis` of the first ones must hold the examples, with
+    `inner` entries of each one after the other. To be called inside `aside`."""
     one = _pass()
     if one is not None:
-        one.program.held += [Held(module, axis, one.tensor(part)) for part in tensors[:1]]
-        one.program.held += [Held(module, -1, one.tensor(part)) for part in tensors[1:]]
+        for tensors, out in ((given, False), (returned, True)):
+            for part, tensor in enumerate(tensors):
+                where = (axis, one.tensor(tensor), inner) if part == 0 else (-1, one.tensor(tensor), 1)
+                one.program.held.append(Held(module, *where, out, len(one.program.ops)))
 
 
 def lies(name: str, parameter: Tensor) -> None:
@@ -218,10 +220,15 @@ def broadcasts(parameters: Mapping[int, str]) -> set[int]:
     return allowed
 
 
+def is_followed() -> bool:
+    """Whether a proof says, or one that is made of this pass will say, which entries of a tensor are an example's."""
+    return _pass() is not None or _proved.get() is not None
+
+
 @contextmanager
-def broadcast_as_proved(parameters: Sequence[Ref] | None) -> Iterator[None]:
-    """Inside, these parameters alone are clipped where they are broadcast over the examples, as a proof says; None if
-    there is no proof."""
+def as_proved(parameters: Sequence[Ref] | None) -> Iterator[None]:
+    """Inside, the model is one for which there is a proof, by which these parameters alone are clipped where they are
+    broadcast over the examples; None if there is no proof."""
     token = _proved.set(parameters)
     try:
         yield

@@ -1,0 +1,106 @@
+"""What a module with parameters returns must be each example's own, also where it is alike for all: the gradient of an
+entry is taken for that of the example in whose place the module returned it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import ENGINES, Chunk, Clip
+from discreet.clipping.separation import Mixes, proved
+
+LOSS, CLIP = nn.CrossEntropyLoss(reduction="none"), Clip(1.0, 2.0**-30)
+
+
+class Scaled(nn.Module):
+    """Without a rule: it runs again to clip its gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.scale.exp()
+
+
+class Between(nn.Module):
+    """Adds to rows what `inner` makes of constants, in the order that `turn` puts it."""
+
+    def __init__(self, inner: nn.Module, turn: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.inner, self.turn, self.last = inner, turn, nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.turn(self.inner(-torch.ones(len(x), 5)))
+        output: Tensor = self.last(x + made.sum(1, keepdim=True))
+        return output
+
+
+def turned(numbers: Tensor) -> Tensor:
+    """Numbers of shape (batch, 5) in another order."""
+    return numbers.reshape(5, -1).t()
+
+
+def rows(count: int) -> Chunk:
+    torch.manual_seed(count)
+    return Chunk(torch.randn(count, 3), torch.arange(count) % 2)
+
+
+@pytest.mark.parametrize("turn", [turned, lambda made: made])
+@pytest.mark.parametrize("inner", [nn.PReLU, Scaled])
+def test_constants_that_went_through_a_module_are_not_proved(
+    inner: Callable[[], nn.Module], turn: Callable[[Tensor], Tensor]
+) -> None:
+    model = Between(inner(), turn)
+    with pytest.raises(Mixes, match="module 'inner' returns may be alike for all"):
+        proved(lambda count: ENGINES["bookkeeping"].clipped_sum(model, LOSS, rows(count), CLIP))
+
+
+WRITERS: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "copied": lambda made, x: made.copy_(x),
+    "added": lambda made, x: made.add_(x),
+    "to a part": lambda made, x: made[:, 0].copy_(x[:, 0]),
+    "by a view": lambda made, x: made.view(-1).add_(x.reshape(-1)),
+    "limited": lambda made, x: made.clamp_(x),
+    "past autograd": lambda made, x: made.detach().copy_(x),
+    "as an output": lambda made, x: torch.add(x, 1.0, out=made.detach()),
+}
+
+
+class Overwritten(nn.Module):
+    """Uses what a module made of constants in another order, and then writes rows over it."""
+
+    def __init__(self, inner: nn.Module, write: Callable[[Tensor, Tensor], object], *, returned: bool) -> None:
+        super().__init__()
+        self.inner, self.write, self.last, self.returned = inner, write, nn.Linear(3, 2), returned
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.inner(-torch.ones(len(x), 3))
+        turned = made.reshape(3, -1).t().sum(1, keepdim=True)
+        self.write(made, x)
+        output: Tensor = self.last(x + turned + (made if self.returned else 0.0))
+        return output
+
+
+@pytest.mark.parametrize("returned", [False, True])
+@pytest.mark.parametrize("inner", [nn.PReLU, Scaled])
+@pytest.mark.parametrize("way", WRITERS)
+def test_rows_that_are_written_over_it_later_make_no_proof(
+    way: str, inner: Callable[[], nn.Module], returned: bool
+) -> None:
+    """Its gradient is that of what the module returned, and not of what is there in the end."""
+    model = Overwritten(inner(), WRITERS[way], returned=returned)
+    with pytest.raises(Mixes, match="module 'inner' returns may be alike for all"):
+        proved(lambda count: ENGINES["bookkeeping"].clipped_sum(model, LOSS, rows(count), CLIP))
+
+
+@pytest.mark.parametrize("inner", [nn.PReLU, Scaled])
+def test_gradients_would_be_taken_for_those_of_others(inner: Callable[[], nn.Module]) -> None:
+    """So a proof is needed: an example would be moved by another one."""
+    torch.manual_seed(0)
+    model, given, clip = Between(inner(), turned), rows(7), Clip(0.1, 2.0**-30)
+    found, wanted = (ENGINES[one].clipped_sum(model, LOSS, given, clip) for one in ("bookkeeping", "reference"))
+    assert max(float((found[name] - part).abs().max()) for name, part in wanted.items()) > 0.005
