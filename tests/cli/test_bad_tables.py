@@ -121,7 +121,7 @@ def others() -> dict[str, Kind]:
         "predict: no such table": Kind({}, ("predict", "m", "none.csv"), "there is no table none.csv"),
         "predict: no such folder": Kind({}, ("predict", "none", "none.csv"), "cannot read none/certificate.json"),
         "predict: a table as a folder": Kind(
-            table, ("predict", "t.csv", "t.csv"), "cannot read t.csv/certificate.json"
+            table, ("predict", "t.csv", "t.csv"), "t.csv is a file, and no published folder"
         ),
         "predict: nowhere to write": Kind(
             {"n.csv": f"{NEW}\n50,f,2024-01-01,1\n".encode()},
@@ -129,7 +129,7 @@ def others() -> dict[str, Kind]:
             "cannot write no/p.csv",
         ),
         "verify: no such folder": Kind({}, ("verify", "none"), "cannot read none/certificate.json"),
-        "verify: a table": Kind(table, ("verify", "t.csv"), "cannot read t.csv/certificate.json"),
+        "verify: a table": Kind(table, ("verify", "t.csv"), "t.csv is a file, and no published folder"),
         "verify: no weights": Kind({"m/model.safetensors": None}, ("verify", "m"), "cannot read m/model.safetensors"),
     }
 

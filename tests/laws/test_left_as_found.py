@@ -239,9 +239,10 @@ def _without_end() -> Iterator[None]:
 
 def hooks_kept_after_a_failure(patch: pytest.MonkeyPatch) -> None:
     @contextmanager
-    def recording(owners: list[Any]) -> Iterator[list[Any]]:
+    def recording(owners: list[Any], examples: int) -> Iterator[list[Any]]:
         calls: list[Any] = []
-        handles = [one.module.register_forward_hook(capture._recorder(one, calls), with_kwargs=True) for one in owners]
+        hooks = [(one, capture._recorder(one, calls, examples)) for one in owners]
+        handles = [one.module.register_forward_hook(hook, with_kwargs=True) for one, hook in hooks]
         yield calls
         for handle in handles:  # not reached when the forward pass fails
             handle.remove()

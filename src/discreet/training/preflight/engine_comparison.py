@@ -143,7 +143,8 @@ class Comparison:
     def broadcast(self) -> tuple[Ref, ...] | None:
         """The parameters that are proved to be broadcast over the examples; None without a proof."""
         try:
-            return self.proved()[0].one.broadcast
+            known = self.proved()
+            return known[0].one.broadcast if known else None
         except UnsupportedModel:
             return None
 

@@ -15,6 +15,7 @@ from discreet.clipping import Chunk, Clip, Criterion, Engine, modes_kept, traini
 from discreet.clipping.engines.clipped_sums import ClippedSums
 from discreet.clipping.engines.engine import ENGINES
 from discreet.clipping.engines.long_rows import LongAlone
+from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation import Apart, Function, Mixes, Proofs, Together, Twins
 from discreet.clipping.separation import proved as proved_of
 from discreet.clipping.separation.copies import copied
@@ -87,6 +88,7 @@ def proved(options: EngineOptions, pristine: Pristine) -> list[Template]:
         )
     try:
         with torch.random.fork_rng():
+            seed_torch(0)  # so that all processes prove, or refuse, the same
             return [proved_of(lambda rows: pristine.run(sums, rows))]
     except Mixes as error:
         raise UnsupportedModel(
