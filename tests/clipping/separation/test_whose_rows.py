@@ -104,3 +104,43 @@ def test_gradients_would_be_taken_for_those_of_others(inner: Callable[[], nn.Mod
     model, given, clip = Between(inner(), turned), rows(7), Clip(0.1, 2.0**-30)
     found, wanted = (ENGINES[one].clipped_sum(model, LOSS, given, clip) for one in ("bookkeeping", "reference"))
     assert max(float((found[name] - part).abs().max()) for name, part in wanted.items()) > 0.005
+
+
+MADE_AGAIN: dict[str, Callable[[Tensor], Tensor]] = {
+    "as_tensor": torch.as_tensor,
+    "asarray": lambda one: torch.asarray(one, requires_grad=True),
+    "asarray, copied": lambda one: torch.asarray(one, copy=True, requires_grad=True),
+    "as_tensor of another type": lambda one: torch.as_tensor(one, dtype=torch.float64).float(),
+}
+
+
+class Zeros(nn.Module):
+    """Adds to every row what is zero in all, but for its gradient, which is that of all examples."""
+
+    def __init__(self, again: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.inner, self.again, self.last = nn.Linear(3, 3), again, nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.inner(x)
+        output: Tensor = self.last(made + self.again((made - made.detach()).sum(0)))
+        return output
+
+
+@pytest.mark.parametrize("way", MADE_AGAIN)
+def test_a_tensor_that_is_made_of_another_is_no_constant_where_a_gradient_goes_on(way: str) -> None:
+    model = Zeros(MADE_AGAIN[way])
+    with pytest.raises(Mixes):
+        proved(lambda count: ENGINES["bookkeeping"].clipped_sum(model, LOSS, rows(count), CLIP))
+
+
+def test_a_tensor_that_is_given_back_is_the_same_one() -> None:
+    layers = nn.Sequential(nn.Linear(3, 3), Same(), nn.Linear(3, 2))
+    proved(lambda count: ENGINES["bookkeeping"].clipped_sum(layers, LOSS, rows(count), CLIP))
+
+
+class Same(nn.Module):
+    """Gives back what it is given."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.as_tensor(x)

@@ -124,11 +124,16 @@ class Functions(TorchFunctionMode):
             returned = func(*args, **kwargs) if kwargs else func(*args)
         finally:
             one.validating = False
-        if name in _MAKING and isinstance(returned, Tensor):
+        if name in _MAKING and isinstance(returned, Tensor) and not _is_given(returned, *args, **(kwargs or {})):
             one.busy = True
             one.keep(returned)
             one.busy = False
         return returned
+
+
+def _is_given(returned: Tensor, *args: Any, **kwargs: Any) -> bool:
+    """Whether a function returned a tensor that it was given, as `torch.as_tensor` does."""
+    return any(returned is given for given in (*args, *kwargs.values()))
 
 
 def _classes(tensor: Tensor, num_classes: int = -1) -> int:

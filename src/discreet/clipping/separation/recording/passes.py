@@ -27,6 +27,11 @@ _PLAIN = (Tensor, nn.Parameter, nn.Buffer)
 
 _WRITTEN = "works with a tensor that was written to by other means than torch's operators"
 
+_UNTRACED = (
+    "works with a tensor that was made unseen of others, to which a gradient goes on (by torch.asarray, or in another "
+    "thread); use these as they are"
+)
+
 State = Iterable[tuple[str, Tensor]]
 
 Key = tuple[Any, ...]
@@ -107,7 +112,9 @@ class Pass:
         return Argument(ref, tensor.shape, tensor.dtype, tensor.requires_grad)
 
     def keep(self, tensor: Tensor) -> Ref:
-        """Note a tensor from elsewhere."""
+        """Note a tensor from elsewhere. A fault, if a gradient leads on from it: nobody knows to whom."""
+        if not tensor.is_leaf:
+            self.fault(_UNTRACED)
         kept = self.program.kept
         ref = Ref("kept", len(kept))
         kept.append(tensor.detach().clone())  # in case it is written to
