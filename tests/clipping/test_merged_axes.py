@@ -151,7 +151,7 @@ def test_a_random_unit_of_several_rows_is_tried_in_a_run(tmp_path: Path) -> None
     given = {"units": units, "engine": "bookkeeping", "run": where}
     run = Training(plan, model, nn.CrossEntropyLoss(), optimizer, rows(200), **given)  # type: ignore[arg-type]
     unit = random_unit(model, run.data, CLASSES, 3)
-    assert FailureProbe.of(run.preflight, model, run.criterion, unit).repeat() is not None
+    assert FailureProbe(run.preflight, model, run.criterion, unit).repeat() is not None
 
 
 def test_rows_as_they_are() -> None:

@@ -55,5 +55,5 @@ def amounts_in(metrics: Mapping[str, float]) -> list[tuple[str, float, float]]:
 
 
 def any_clipped(metrics: Mapping[str, float]) -> bool:
-    """Whether public rows have targets outside of the declared range, which metrics take for its end."""
+    """Whether some public targets are outside of the declared range; metrics count them as its end."""
     return any(name == CLIPPED or name.endswith(f": {CLIPPED}") for name in metrics)

@@ -176,7 +176,7 @@ class Training:
             noise=noise,
             stream=stream,
             guard=Guard(self.model, *self._checked.declared),
-            probe=FailureProbe.of(self.preflight, model, self.criterion, self._checked.unit),
+            probe=FailureProbe(self.preflight, model, self.criterion, self._checked.unit),
             public=self._checked.beside,
             chain=Chain(self.plan.sampling.strategy),
             filter=filter_of(self.plan, len(self.data), self._kept),

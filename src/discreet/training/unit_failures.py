@@ -8,16 +8,15 @@ and before every block.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Clip, Criterion, Engine
+from discreet.clipping import Clip, Criterion
 from discreet.clipping.losses import is_of_torch
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.copies import copied
-from discreet.clipping.separation.recording.program import Template
 from discreet.clipping.separation.recording.recorder import as_proved
 from discreet.core.errors import InputError
 from discreet.core.silence import unwarned
@@ -37,28 +36,18 @@ def random_unit(model: nn.Module, data: PrivateData, classes: int | None, rows_p
 class FailureProbe:
     """A `unit` of random rows on which engine, model and loss must not fail; None if they fail at the initial weights.
 
-    Only copies of model and loss see it. `proved`: the proved programs of the model, if the engine needs some.
+    Only copies of model and loss see it. The engine is that of the `preflight`, without its check at run time, on what
+    was proved there.
     """
 
     CLIP = Clip(1.0, 2.0**-30)
 
-    def __init__(
-        self,
-        engine: Engine,
-        model: nn.Module,
-        criterion: Criterion,
-        unit: Examples | None,
-        proved: Sequence[Template] = (),
-    ) -> None:
-        self._engine, self._model, self._criterion, self._unit = engine, model, criterion, unit
-        self._broadcast = proved[0].one.broadcast if proved else None
+    def __init__(self, preflight: Preflight, model: nn.Module, criterion: Criterion, unit: Examples | None) -> None:
+        self._engine = preflight.plain or preflight.engine
+        self._model, self._criterion, self._unit = model, criterion, unit
+        self._broadcast = preflight.proved[0].one.broadcast if preflight.proved else None
         self._tried: set[type] = set()
         self._works = False
-
-    @classmethod
-    def of(cls, preflight: Preflight, model: nn.Module, criterion: Criterion, unit: Examples | None) -> FailureProbe:
-        """The probe of the engine that was taken, without its check at run time."""
-        return cls(preflight.plain or preflight.engine, model, criterion, unit, preflight.proved)
 
     def repeat(self) -> Mapping[str, Tensor] | None:
         """Raise any failure at the present weights; the clipped gradient of the unit if there is none."""

@@ -158,8 +158,8 @@ def _recorder(owner: Owner, calls: list[Call], examples: int) -> Callable[..., A
 
 
 def _entries(owner: Owner, leaves: list[Tensor], parts: list[Tensor], examples: int) -> int:
-    """How many entries of each example there are along axis 0 of what a module is given and of what it returns. Of
-    several examples, a proof has to show that the entries of each follow one another, so without one it is 1."""
+    """The number of entries that each example has along axis 0 of a module's input and output. Where there are several
+    examples and no proof, which has to show that the entries of each follow one another, it is 1."""
     if len(leaves) != 1 or len(parts) != 1 or owner.runs_again or owner.rule.axis(owner.module) != 0:
         return 1
     given, returned = leaves[0].shape[:1], parts[0].shape[:1]

@@ -43,7 +43,7 @@ class Rule(ABC):
     """Whether the rule runs the module again with the same random numbers, which it draws from `generator`."""
 
     takes_positions: ClassVar[bool] = False
-    """Whether any axes may lie between that of the examples and those that the module works along."""
+    """Whether the rule takes positions: any axes between the first, of the examples, and those of the features."""
 
     generator: Tensor | None = None
     """The state of torch's generator when the module was called, for rules that replay."""

@@ -215,7 +215,7 @@ class Encoder:
         return bounds_of(self.schema.target[0], column)
 
     def clipped(self, block: pa.RecordBatch) -> BoolArray:
-        """Where targets (rows, targets) of a block are outside of their range, and encoded as its end."""
+        """The targets of a block that are outside of their range, and so encoded as its end: a mask (rows, targets)."""
         found = np.zeros((block.num_rows, len(self.schema.target)), np.bool_)
         for place, name in enumerate(self.schema.target):
             column = self.schema.columns[name]

@@ -8,7 +8,7 @@ alone. Rows with long numbers are taken one by one too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -26,7 +26,6 @@ from discreet.clipping.separation import Proofs, Together, Twins
 from discreet.clipping.separation.copies import Twin
 from discreet.clipping.separation.examine import FEWEST
 from discreet.clipping.separation.memory import Memory
-from discreet.clipping.separation.recording.program import Template
 from discreet.clipping.separation.recording.recorder import as_proved
 from discreet.clipping.separation.watched import NOT_OF_A_ROW
 from discreet.clipping.units import Chunk
@@ -122,15 +121,9 @@ class ShardedProbe(FailureProbe):
     """The random unit of a run, computed in step by twins of its own. All processes try it at the same time."""
 
     def __init__(
-        self,
-        sums: InStep,
-        engine: Engine,
-        model: nn.Module,
-        criterion: Criterion,
-        unit: Examples | None,
-        proved: Sequence[Template] = (),
+        self, sums: InStep, preflight: Preflight, model: nn.Module, criterion: Criterion, unit: Examples | None
     ) -> None:
-        super().__init__(engine, model, criterion, unit, proved)
+        super().__init__(preflight, model, criterion, unit)
         self._sums, self._twins, self._works = sums, ShardedTwins(sums.lockstep), True
 
     def _try(self, criterion: Criterion) -> Mapping[str, Tensor] | None:

@@ -120,7 +120,7 @@ class ShardedRun:
         team.optimizer_digest = self._settings
         engine, plain, check = sharded_engine(checked.preflight, options, lockstep)
         once = InStep(options.engine(_ENGINES[0]).clipped_sum, lockstep)  # one pass
-        tried = engine, self._model, criterion, unit, checked.preflight.proved
+        tried = checked.preflight, self._model, criterion, unit
         first, probe = ShardedProbe(once, *tried), ShardedProbe(plain, *tried)
         team.in_step(lambda: lockstep.note(lambda: _tried(first)))
         found = team.in_step(probe.repeat)

@@ -132,7 +132,7 @@ class Functions(TorchFunctionMode):
 
 
 def _is_given(returned: Tensor, *args: Any, **kwargs: Any) -> bool:
-    """Whether a function returned a tensor that it was given, as `torch.as_tensor` does."""
+    """Whether a function returned one of its arguments, as `torch.as_tensor` does with a tensor."""
     return any(returned is given for given in (*args, *kwargs.values()))
 
 

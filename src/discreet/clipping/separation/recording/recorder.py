@@ -221,7 +221,7 @@ def broadcasts(parameters: Mapping[int, str]) -> set[int]:
 
 
 def is_followed() -> bool:
-    """Whether a proof says, or one that is made of this pass will say, which entries of a tensor are an example's."""
+    """Whether the model is proved, or this pass is recorded for a proof: one says which entries are an example's."""
     return _pass() is not None or _proved.get() is not None
 
 
