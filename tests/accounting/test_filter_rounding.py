@@ -28,12 +28,6 @@ def test_costs_round_up_by_less_than_a_quantum(amount: float, limit: float) -> N
         assert (Fraction(rounded) / Fraction(quantum)).denominator == 1
 
 
-@given(st.floats(0, 1e300), st.floats(0, 1e300))
-def test_sums_round_up_by_one_digit_at_most(first: float, second: float) -> None:
-    total, exact = costs.add_up(first, second), Fraction(first) + Fraction(second)
-    assert Fraction(math.nextafter(total, -1.0)) < exact <= Fraction(total) or total == exact == 0
-
-
 @given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 1e-5)), max_size=20))
 def test_the_basic_filter_rounds_up(charges: list[tuple[float, float]]) -> None:
     budget, admitted = BasicFilter(3.0, 1e-5), []
@@ -43,8 +37,8 @@ def test_the_basic_filter_rounds_up(charges: list[tuple[float, float]]) -> None:
         spent = decision.spent
         admitted += [charge] * decision.admitted
     for amount, values, limit in zip(spent, zip((0.0, 0.0), *admitted, strict=True), budget.limits, strict=True):
-        assert sum(map(Fraction, values)) <= Fraction(amount) <= Fraction(limit)
-        assert amount == pytest.approx(math.fsum(values), rel=1e-14, abs=1e-300)
+        exact, most = sum(map(Fraction, values)), len(admitted) * Fraction(math.ulp(limit))
+        assert exact <= Fraction(amount) <= min(Fraction(limit), exact + most)
 
 
 @pytest.mark.parametrize("bad", [math.nan, 0.0, -1.0, math.inf, None])

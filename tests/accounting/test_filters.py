@@ -211,11 +211,6 @@ def test_what_a_filter_has_no_theorem_for_is_refused() -> None:
     ):
         with pytest.raises(NotProved):
             propose(budget, start(budget), event)
-    basic = ALL[5]
-    assert isinstance(basic, BasicFilter)
-    with pytest.raises(InputError, match="do not add up"):
-        basic.cost_of(Guarantee(1.0, 1e-6, Adjacency.ADD_REMOVE, "pld"))
-    assert basic.cost_of(Guarantee(1.0, 1e-6, Adjacency.ZERO_OUT, "pld")) == (1.0, 1e-6)
 
 
 # Adaptive policies --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""JSON of frozen records such as filters and odometers: the name of the kind and its fields."""
+"""Frozen records such as filters and odometers: the fields that all have, and JSON of the name and the fields."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from discreet.accounting.account import parse
+from discreet.core import checks
+from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 
 T = TypeVar("T")
@@ -31,6 +34,13 @@ def decode(what: str, kinds: Mapping[str, type[T]], data: Mapping[str, Any]) -> 
     except TypeError as error:
         raise InputError(f"{what} {name!r} has a field of a wrong type: {error}") from None
     return made
+
+
+def check_common(record: Any) -> None:
+    """Check what all filters and odometers have, and replace it by values of their types; for `__post_init__`."""
+    object.__setattr__(record, "delta", checks.open_unit("delta", record.delta))
+    object.__setattr__(record, "adjacency", parse(Adjacency, "adjacency", record.adjacency))
+    object.__setattr__(record, "unit", parse(Unit, "unit", record.unit))
 
 
 def _plain(value: Any) -> Any:

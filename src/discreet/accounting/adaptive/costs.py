@@ -71,12 +71,7 @@ def checked(amounts: Sequence[float], length: int) -> Amounts:
 
 
 def round_up(amount: float, quantum: float) -> float:
-    """The least multiple of `quantum` (a power of two) that is not below `amount`; infinite beyond 2^54 quanta.
-
-    A quantum of 0 leaves the amount as it is.
-    """
-    if not quantum:
-        return amount
+    """The least multiple of `quantum` (a power of two) that is not below `amount`; infinite beyond 2^54 quanta."""
     if not amount <= 2.0**54 * quantum:
         return math.inf
     units = math.ceil(amount / quantum)  # exact: dividing by a power of two; an underflow is caught below
@@ -93,16 +88,6 @@ def _priced(event: Event, price: _Price, quanta: Amounts) -> Amounts:
     for part, count in parts.items():
         total = [so_far + count * amount for so_far, amount in zip(total, price(part), strict=True)]
     return tuple(total)
-
-
-def add_up(first: float, second: float) -> float:
-    """The sum: exact if a float holds it (as for multiples of a quantum), else rounded up."""
-    total = first + second
-    if not total < math.inf:
-        return math.inf
-    share = total - first
-    lost = (first - (total - share)) + (second - share)  # the exact rounding error (Knuth's two-sum)
-    return total if lost <= 0 else math.nextafter(total, math.inf)
 
 
 def _in_quanta(amounts: Amounts, quanta: Amounts) -> Amounts:

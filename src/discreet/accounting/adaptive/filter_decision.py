@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from discreet.accounting.adaptive import costs
 from discreet.accounting.adaptive.costs import Amounts
-from discreet.accounting.adaptive.filters import BasicFilter, Filter, quanta
+from discreet.accounting.adaptive.filters import Filter, quanta
 from discreet.core.errors import InputError
 from discreet.core.events import Event
 
@@ -40,24 +40,15 @@ def decide(budget: Filter, spent: Sequence[float], cost: Sequence[float]) -> Dec
     | infinite (nothing proved)        | refused                                  |
     | NaN, negative, wrong length      | `InputError`                             |
     """
-    units = quanta(budget)
-    counted = tuple(map(costs.round_up, costs.checked(cost, len(units)), units))
-    return _decision(budget, _spent(budget, spent), counted)
+    units, limits = quanta(budget), budget.limits
+    counted = map(costs.round_up, costs.checked(cost, len(limits)), units)
+    before = costs.checked(spent, len(limits))
+    if not all(map(operator.le, before, limits)):
+        raise InputError(f"what was spent, {list(before)}, is over the budget {list(limits)}; check the filter")
+    after = tuple(map(operator.add, before, counted))  # sums of whole quanta are exact
+    return Decision(True, after) if all(map(operator.le, after, limits)) else Decision(False, before)
 
 
 def propose(budget: Filter, spent: Sequence[float], event: Event) -> Decision:
     """`decide` on an event, at the cost that the filter gives it."""
-    return _decision(budget, _spent(budget, spent), budget.cost(event))
-
-
-def _decision(budget: Filter, before: Amounts, counted: Amounts) -> Decision:
-    add = costs.add_up if isinstance(budget, BasicFilter) else operator.add  # sums of whole quanta are exact
-    after = tuple(map(add, before, counted))
-    return Decision(True, after) if all(map(operator.le, after, budget.limits)) else Decision(False, before)
-
-
-def _spent(budget: Filter, spent: Sequence[float]) -> Amounts:
-    checked = costs.checked(spent, len(budget.limits))
-    if not all(map(operator.le, checked, budget.limits)):
-        raise InputError(f"what was spent, {list(checked)}, is over the budget {list(budget.limits)}; check the filter")
-    return checked
+    return decide(budget, spent, budget.cost(event))

@@ -201,19 +201,8 @@ class BasicFilter:
         return (self.epsilon, self.delta)
 
     def cost(self, event: Event) -> Amounts:
-        """An event has no (epsilon, delta) of its own; see `cost_of`."""
+        """An event has no (epsilon, delta) of its own."""
         raise NotProved("the basic filter adds up guarantees of whole runs, not events; use a filter of another kind")
-
-    def cost_of(self, part: Guarantee) -> Amounts:
-        """The (epsilon, delta) of a guarantee; `InputError` for another adjacency or unit than the filter's."""
-        if not isinstance(part, Guarantee):
-            raise InputError(f"only guarantees add up, not {type(part).__name__}")
-        if (part.adjacency, part.unit) != (self.adjacency, self.unit):
-            raise InputError(
-                f"the budget is for {self.adjacency.value}, unit {self.unit.value}, but the guarantee is for "
-                f"{part.adjacency.value}, unit {part.unit.value}; they do not add up, so use the budget's"
-            )
-        return part.epsilon, part.delta
 
     def guarantee(self, delta: float | None = None) -> Guarantee:
         """The budget itself; nothing is proved at a smaller delta."""
@@ -230,9 +219,7 @@ KINDS: dict[str, type[Filter]] = {
 
 
 def quanta(budget: Filter) -> Amounts:
-    """The unit in which costs are counted, one ulp of each limit; 0 for the basic filter, whose sums round up."""
-    if isinstance(budget, BasicFilter):
-        return 0.0, 0.0
+    """The unit in which costs are counted: one ulp of each limit."""
     return tuple(map(math.ulp, budget.limits))
 
 
@@ -256,8 +243,6 @@ def _converted(orders: Amounts, limits: Amounts, delta: float, rule: rdp.Convers
 
 
 def _check_common(budget: Filter) -> None:
-    object.__setattr__(budget, "delta", checks.open_unit("delta", budget.delta))
-    object.__setattr__(budget, "adjacency", parse(Adjacency, "adjacency", budget.adjacency))
-    object.__setattr__(budget, "unit", parse(Unit, "unit", budget.unit))
+    codec.check_common(budget)
     if not all(limit >= 1e-280 for limit in budget.limits):
         raise InputError("a limit must be at least 1e-280")

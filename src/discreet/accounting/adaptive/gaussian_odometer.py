@@ -10,8 +10,9 @@ from typing import ClassVar
 from scipy.special import log_ndtr
 
 from discreet.accounting.adaptive import costs
+from discreet.accounting.adaptive.codec import check_common
 from discreet.accounting.adaptive.costs import Amounts
-from discreet.accounting.adaptive.odometer_base import FULL, QUANTUM, check_common, least
+from discreet.accounting.adaptive.odometer_base import FULL, QUANTUM, least
 from discreet.accounting.interpret import releases
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-from discreet.accounting.account import parse
-from discreet.core import checks
-from discreet.core.adjacency import Adjacency, Unit
 
 QUANTUM = 2.0**-44
 """Costs are counted in multiples of this."""
@@ -17,13 +12,6 @@ FULL = 2.0**53 * QUANTUM
 
 OUTWARD = 1 + 1e-12
 """Readings are rounded up by this factor."""
-
-
-def check_common(odometer: Any) -> None:
-    """Check what all odometers have, and replace it by values of their types; for `__post_init__`."""
-    object.__setattr__(odometer, "delta", checks.open_unit("delta", odometer.delta))
-    object.__setattr__(odometer, "adjacency", parse(Adjacency, "adjacency", odometer.adjacency))
-    object.__setattr__(odometer, "unit", parse(Unit, "unit", odometer.unit))
 
 
 def least(reached: Callable[[float], bool], high: float, low: float = 0.0) -> float:

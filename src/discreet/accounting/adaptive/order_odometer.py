@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from discreet.accounting.adaptive import costs
+from discreet.accounting.adaptive.codec import check_common
 from discreet.accounting.adaptive.costs import Amounts
-from discreet.accounting.adaptive.odometer_base import QUANTUM, check_common
+from discreet.accounting.adaptive.odometer_base import QUANTUM
 from discreet.accounting.theories.paper_figures import LECUYER_ORDERS
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.events import Event

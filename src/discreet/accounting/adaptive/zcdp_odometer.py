@@ -9,8 +9,9 @@ from typing import ClassVar
 from scipy.special import log_ndtr
 
 from discreet.accounting.adaptive import costs
+from discreet.accounting.adaptive.codec import check_common
 from discreet.accounting.adaptive.costs import Amounts
-from discreet.accounting.adaptive.odometer_base import FULL, OUTWARD, QUANTUM, check_common, least
+from discreet.accounting.adaptive.odometer_base import FULL, OUTWARD, QUANTUM, least
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.events import Event
