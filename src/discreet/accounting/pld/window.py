@@ -7,12 +7,13 @@ measures. A poor choice only makes the bounds wide.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import fft
 
+from discreet.accounting.golden_section import minimise
 from discreet.accounting.pld.allocation_loss import AllocationLoss
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.poisson_pair import Pair
@@ -115,37 +116,14 @@ def plan_window(
         # Solves delta = e^(K - order eps) (order / (order + 1))^order / (order + 1): Canonne, Kamath, Steinke 2020.
         return (cumulant(order) + log_inverse - math.log1p(order) - order * math.log1p(1 / order)) / order
 
-    order, epsilon = minimise(epsilon_at, 1e-3, _MAX_ORDER)
+    order, epsilon = minimise(epsilon_at, 1e-3, _MAX_ORDER, _PRECISION)
     at = cumulant(order)
     log_tail = -math.log(_NEGLIGIBLE)
-    above, high = minimise(lambda t: (cumulant(order + t) - at + log_tail) / t, 1e-4, _MAX_ORDER)
-    below, low = minimise(lambda t: (cumulant(order - t) - at + log_tail) / t, 1e-4, _MAX_ORDER)
+    above, high = minimise(lambda t: (cumulant(order + t) - at + log_tail) / t, 1e-4, _MAX_ORDER, _PRECISION)
+    below, low = minimise(lambda t: (cumulant(order - t) - at + log_tail) / t, 1e-4, _MAX_ORDER, _PRECISION)
     # The epsilon to be found must lie inside the window, else delta would be read at its edge.
     high = max(high, epsilon, 0.0)
     return Window(order, min(-low, epsilon, high), high, above, below, max(epsilon, 0.0), cumulant.floor(order))
-
-
-def minimise(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """Argument and value of the minimum of a unimodal function on [low, high], by a search over log(argument).
-
-    Golden section, to a relative `_PRECISION` of the argument. (scipy.optimize would do, but takes longer to import
-    than most answers take to compute.)
-    """
-    ratio = (math.sqrt(5) - 1) / 2
-    left, right = math.log(low), math.log(high)
-    inner = [right - ratio * (right - left), left + ratio * (right - left)]
-    values = [function(math.exp(point)) for point in inner]
-    while right - left > _PRECISION:
-        if values[0] <= values[1]:
-            right, inner[1], values[1] = inner[1], inner[0], values[0]
-            inner[0] = right - ratio * (right - left)
-            values[0] = function(math.exp(inner[0]))
-        else:
-            left, inner[0], values[0] = inner[0], inner[1], values[1]
-            inner[1] = left + ratio * (right - left)
-            values[1] = function(math.exp(inner[1]))
-    best = int(values[1] < values[0])
-    return math.exp(inner[best]), values[best]
 
 
 def alike(rates: Array, noises: Array, scale: float = 1.0) -> list[IndexArray]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from discreet.accounting.golden_section import minimise
 from discreet.accounting.theories import poisson_moments
 from discreet.core.array_types import Array
 
@@ -110,8 +111,8 @@ def epsilon(
 ) -> tuple[float, float]:
     """The least epsilon over the orders, and its order; both infinite on failure.
 
-    With `refine`, golden section searches around the best of `orders`. Without it, only `orders` are tried, as a filter
-    needs that tracks no others.
+    With `refine`, golden section searches around the best of `orders`, on log(order - 1). Without it, only `orders` are
+    tried, as a filter needs that tracks no others.
     """
 
     def at(candidates: Sequence[float]) -> Array:
@@ -126,7 +127,8 @@ def epsilon(
         return math.inf, math.inf
     if refine and best > 0:
         low, high = orders[max(0, index - 1)], orders[min(len(orders) - 1, index + 1)]
-        best, order = min((best, order), _golden(lambda a: float(at([a])[0]), low, high))
+        above, least = minimise(lambda above: float(at([1 + above])[0]), low - 1, high - 1, 2e-3)
+        best, order = min((best, order), (least, 1 + above))
     return max(0.0, best), order
 
 
@@ -140,20 +142,3 @@ def delta_upper(curve: Curve, epsilon: float, orders: Sequence[float] = ORDERS) 
         log_delta = (order - 1) * (curve(orders) - epsilon + np.log1p(-1 / order)) - np.log(order)
     least = float(np.min(np.where(np.isnan(log_delta), np.inf, log_delta)))
     return 1.0 if not least < 0 else min(1.0, math.exp(least) * (1 + 1e-9) + 1e-300)
-
-
-def _golden(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """(value, argument) of the least value found by golden section on log(argument - 1)."""
-    ratio = (math.sqrt(5) - 1) / 2
-    left, right = math.log(low - 1), math.log(high - 1)
-    inner = [right - ratio * (right - left), left + ratio * (right - left)]
-    met = [(function(1 + math.exp(point)), 1 + math.exp(point)) for point in inner]
-    while right - left > 2e-3:
-        keep = 0 if met[0][0] <= met[1][0] else 1
-        if keep == 0:
-            right, inner = inner[1], [inner[1] - ratio * (inner[1] - left), inner[0]]
-            met = [(function(1 + math.exp(inner[0])), 1 + math.exp(inner[0])), met[0]]
-        else:
-            left, inner = inner[0], [inner[1], inner[0] + ratio * (right - inner[0])]
-            met = [met[1], (function(1 + math.exp(inner[1])), 1 + math.exp(inner[1]))]
-    return min(met)
