@@ -6,6 +6,7 @@ Rounding: a figure printed with d decimals must be met within one unit of the la
 import math
 from functools import partial
 
+import dropout_sigmas
 import pytest
 from corollary_1 import filter_admits, filter_curve
 
@@ -144,7 +145,7 @@ def test_dropout_sigmas_need_passes_for_iterations() -> None:
     """README, DP dropout 2: 10.88 and 3.23 come out at T = 200 for some split of delta, and at 20,000 for none."""
 
     def advanced(passes: int, share: float) -> float:
-        return paper_figures.dropout_advanced_noise(0.5, passes, 0.01, 1e-4, share)
+        return dropout_sigmas.by_advanced_composition(0.5, passes, 0.01, 1e-4, share)
 
     shares = [k / 100 for k in range(1, 100)]
     assert min(advanced(200, share) for share in shares) < 10.88 < advanced(200, 0.99999)
@@ -152,7 +153,7 @@ def test_dropout_sigmas_need_passes_for_iterations() -> None:
     assert paper_figures.dropout_advanced(advanced(200, 0.5), 200, 0.01, 1e-4, 0.5) == pytest.approx(0.5)
 
     def by_zcdp(passes: int, delta: float, step_delta: float) -> float:
-        return paper_figures.dropout_zcdp_noise(0.5, passes, 0.01, delta, step_delta)
+        return dropout_sigmas.by_zcdp(0.5, passes, 0.01, delta, step_delta)
 
     assert by_zcdp(200, 1e-4, 1e-4) < 3.23 < by_zcdp(200, 1e-4, 1e-10)
     assert min(by_zcdp(20_000, 1e-4, step_delta) for step_delta in (1e-2, 1e-4, 1e-6, 1e-8)) > 10

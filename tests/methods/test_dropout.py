@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import dropout_sigmas
 import numpy as np
 import pytest
 import torch
@@ -152,7 +153,7 @@ def test_the_published_figures_stand_beside_the_certified() -> None:
 @pytest.mark.parametrize("sigma", [0.5, 3.23, 40.0])
 def test_it_is_the_inverse_of_the_papers_way_to_sigma(sigma: float) -> None:
     epsilon = paper_figures.dropout_zcdp([(0.01, sigma, 20_000)], 1e-5)
-    assert paper_figures.dropout_zcdp_noise(epsilon, 200, 0.01, 1e-5, 1e-5) == pytest.approx(sigma, rel=1e-9)
+    assert dropout_sigmas.by_zcdp(epsilon, 200, 0.01, 1e-5, 1e-5) == pytest.approx(sigma, rel=1e-9)
     best = paper_figures.dropout_ac([(0.01, sigma, 20_000)], 1e-5)
     shares = [k / 50 for k in range(1, 50)]
     assert best <= min(paper_figures.dropout_advanced(sigma, 200, 0.01, 1e-5, share) for share in shares) * 1.01

@@ -28,6 +28,9 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import NotProved
 
 Tolerance = Callable[[float], float]
+Figure = Callable[[Releases, float], float]
+Triple = tuple[float, float, int]
+"""Sampling rate, effective noise multiplier, number of releases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,38 +203,23 @@ def _poisson_batches(parts: Releases) -> bool:
     return parts.sampled and not parts.fixed_size and not parts.dominated
 
 
-def _moments(parts: Releases, delta: float) -> float:
-    return paper_figures.moments(parts.rdp_curve(as_stated=True), delta)
-
-
-def _zcdp_rf(parts: Releases, delta: float) -> float:
-    return paper_figures.zcdp_rf(_triples(parts, "zcdp-rf"), delta)
-
-
-def _adadp(parts: Releases, delta: float) -> float:
-    return paper_figures.adadp(_triples(parts, "adadp"), delta)
-
-
-def _dropout_ac(parts: Releases, delta: float) -> float:
-    return paper_figures.dropout_ac(_as_theirs(parts, "dropout-ac"), delta)
-
-
-def _dropout_zcdp(parts: Releases, delta: float) -> float:
-    return paper_figures.dropout_zcdp(_as_theirs(parts, "dropout-zcdp"), delta)
-
-
-def _as_theirs(parts: Releases, theory: str) -> list[tuple[float, float, int]]:
+def _as_theirs(parts: Releases, theory: str) -> list[Triple]:
     """Triples with the sigma of DP dropout: noise std / 2 C, where 2 C is how far a replacement moves a sum."""
     moved = 1 if parts.fixed_size else 2
     return [(rate, noise / moved, count) for rate, noise, count in _triples(parts, theory)]
 
 
-def _strong(parts: Releases, delta: float) -> float:
-    return paper_figures.strong(_triples(parts, "strong"), delta)
-
-
-def _triples(parts: Releases, theory: str) -> list[tuple[float, float, int]]:
+def _triples(parts: Releases, theory: str) -> list[Triple]:
     return [(part.rate, part.noise, part.count) for part in parts.only_gaussian(theory)]
+
+
+def _printed(
+    theory: str,
+    figure: Callable[[Sequence[Triple], float], float],
+    of: Callable[[Releases, str], list[Triple]] = _triples,
+) -> Figure:
+    """What a paper prints: a function of (rate, noise, count) triples and delta."""
+    return lambda parts, delta: figure(of(parts, theory), delta)
 
 
 PROVERS: dict[str, Callable[[Releases, float, Tolerance], Proved]] = {
@@ -242,14 +230,14 @@ PROVERS: dict[str, Callable[[Releases, float, Tolerance], Proved]] = {
     "advanced": _advanced,
     "basic": _basic,
 }
-ESTIMATORS: dict[str, Callable[[Releases, float], float]] = {"clt": _clt, "zcdp-rs": _zcdp_rs}
-REPEATERS: dict[str, Callable[[Releases, float], float]] = {
-    "moments": _moments,
-    "zcdp-rf": _zcdp_rf,
-    "strong": _strong,
-    "adadp": _adadp,
-    "dropout-ac": _dropout_ac,
-    "dropout-zcdp": _dropout_zcdp,
+ESTIMATORS: dict[str, Figure] = {"clt": _clt, "zcdp-rs": _zcdp_rs}
+REPEATERS: dict[str, Figure] = {
+    "moments": lambda parts, delta: paper_figures.moments(parts.rdp_curve(as_stated=True), delta),
+    "zcdp-rf": _printed("zcdp-rf", paper_figures.zcdp_rf),
+    "strong": _printed("strong", paper_figures.strong),
+    "adadp": _printed("adadp", paper_figures.adadp),
+    "dropout-ac": _printed("dropout-ac", paper_figures.dropout_ac, _as_theirs),
+    "dropout-zcdp": _printed("dropout-zcdp", paper_figures.dropout_zcdp, _as_theirs),
 }
 
 

@@ -24,7 +24,8 @@ def covering_mu(curve: TradeOff, slack: float) -> float:
 
     The lower bound on f is a polygon and G_mu is convex, so it is enough to compare them at the polygon's corners.
     """
-    _slack(slack)
+    if slack != 0:
+        checks.open_unit("slack", slack)
     if isinstance(curve, GaussianTradeOff) and slack == 0:
         return curve.mu
     wrong, right = corners(curve)
@@ -47,7 +48,3 @@ def corners(curve: TradeOff) -> tuple[Array, Array]:
     wrong = np.clip(np.diff(constant) / -np.diff(growth), 0.0, 1.0)
     right = np.maximum(constant[:-1] + growth[:-1] * wrong, constant[1:] + growth[1:] * wrong)
     return np.insert(wrong, 0, 0.0), np.insert(np.minimum(right, 1.0), 0, constant[0])
-
-
-def _slack(value: float) -> float:
-    return 0.0 if value == 0 else checks.open_unit("slack", value)

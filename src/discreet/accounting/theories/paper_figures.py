@@ -127,8 +127,12 @@ def dropout_ac(parts: Sequence[tuple[float, float, int]], delta: float) -> float
 
 
 def dropout_zcdp(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
-    """DPD-zCDP from (rate, their sigma, steps): the epsilon whose `dropout_zcdp_noise` is sigma.
+    """DPD-zCDP from (rate, their sigma, steps): the epsilon at which the paper's sigma (section 4.3, equations 6 and 7)
+    is the given one.
 
+    rho = T / (2 tau) from epsilon = rho + 2 sqrt(rho log(1/delta)); e' = sqrt(2 log(1.25/d') / tau) with
+    d' = q delta_iter; e_iter from e' = log(1 + q (exp(e_iter) - 1)); sigma = sqrt(2 log(1.25/delta_iter)) / e_iter.
+    No theorem allows the last two: amplification is stated for (epsilon, delta), and is applied to a zCDP figure.
     The paper does not state delta_iter; it is delta here, the simplest reading, by which sigma = 3.23 is epsilon = 0.5
     at delta = 1e-6.
     """
@@ -157,35 +161,13 @@ def dropout_advanced(noise: float, passes: float, rate: float, delta: float, sha
 
     e = log(1 + q (exp(sqrt(2 log(1.25/d_iter)) / s) - 1)), d_iter = (delta - d') / (T q). The paper's sigma 10.88
     results only if T counts passes over the data (200) instead of iterations (20,000), and for one split of delta that
-    the paper does not state (`dropout_advanced_noise`).
+    the paper does not state.
     """
     each = _textbook(delta * (1 - share) / (passes * rate)) / noise
     if each > 700:
         return math.inf
     step = math.log1p(rate * math.expm1(each))
     return math.sqrt(-2 * passes * math.log(share * delta)) * step + passes * step**2
-
-
-def dropout_advanced_noise(epsilon: float, passes: float, rate: float, delta: float, share: float = 0.5) -> float:
-    """The sigma whose `dropout_advanced` is `epsilon`."""
-    low, high = 1e-3, 1e6
-    while high - low > 1e-9 * high:
-        middle = math.sqrt(low * high)
-        meets = dropout_advanced(middle, passes, rate, delta, share) <= epsilon
-        low, high = (low, middle) if meets else (middle, high)
-    return high
-
-
-def dropout_zcdp_noise(epsilon: float, passes: float, rate: float, delta: float, step_delta: float) -> float:
-    """The sigma of DP dropout by zCDP (section 4.3, equations 6 and 7), `step_delta` = delta_iter of one step.
-
-    rho = T / (2 tau) from epsilon = rho + 2 sqrt(rho log(1/delta)); e' = sqrt(2 log(1.25/d') / tau) with
-    d' = q delta_iter; e_iter from e' = log(1 + q (exp(e_iter) - 1)); sigma = sqrt(2 log(1.25/delta_iter)) / e_iter.
-    No theorem allows the last two: amplification is stated for (epsilon, delta), and is applied to a zCDP figure.
-    """
-    tau = passes / (2 * zcdp.rho_for_loose(epsilon, delta))
-    amplified = _textbook(rate * step_delta) / math.sqrt(tau)
-    return _textbook(step_delta) / math.log1p(math.expm1(amplified) / rate)
 
 
 def _textbook(delta: float) -> float:

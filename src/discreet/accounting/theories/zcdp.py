@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 
 from discreet.accounting.theories import rdp
 from discreet.core import checks
@@ -52,17 +53,8 @@ def epsilon(rho: float, delta: float) -> float:
     # The loose conversion is best at order 1 + sqrt(log(1/delta) / rho), the tight one at an order a little below.
     best = 1 + math.sqrt(-math.log(delta) / rho)
     orders = sorted(1 + (best - 1) * 1.07**step for step in range(-60, 12))
-    tight, _ = rdp.epsilon(_curve(rho), delta, orders=orders)
+    tight, _ = rdp.epsilon(partial(rdp.gaussian, math.sqrt(0.5 / rho)), delta, orders=orders)
     return min(tight, epsilon_loose(rho, delta))
-
-
-def delta(rho: float, epsilon: float) -> float:
-    """The least delta over many orders at which rho-zCDP gives `epsilon` (the same proposition)."""
-    epsilon = checks.nonnegative("epsilon", epsilon)
-    if rho == 0:
-        return 0.0
-    best = max((epsilon + rho) / (2 * rho) - 1, 1 / math.sqrt(2 * rho))
-    return rdp.delta_upper(_curve(rho), epsilon, [1 + best * 1.02**step for step in range(-200, 100)])
 
 
 def rho_for(epsilon: float, delta: float) -> float:
@@ -84,7 +76,3 @@ def rho_for_loose(epsilon: float, delta: float) -> float:
 
 
 _epsilon = epsilon  # the parameter of `rho_for` has the same name
-
-
-def _curve(rho: float) -> rdp.Curve:
-    return lambda orders: rdp.gaussian(math.sqrt(0.5 / rho), orders)
