@@ -1,11 +1,12 @@
 """`--sampling` of `epsilon`, `calibrate` and `compare`: the events behind the options, and what is refused."""
 
 import json
+from typing import Any
 
 import pytest
 
 from discreet.cli.app import run
-from discreet.cli.options.sampling import Draws, Sampling, draws
+from discreet.cli.options.sampling import Draws, Options, Sampling, draws
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import (
@@ -27,6 +28,10 @@ Capture = pytest.CaptureFixture[str]
 ONE, TWO = Gaussian(1.0), Gaussian(2.0)
 
 
+def drawn(*given: Any, **named: int) -> Draws:
+    return draws(Options(*given, **named))
+
+
 def shown(capsys: Capture, arguments: str) -> dict[str, object]:
     assert run([*arguments.split(), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -42,19 +47,19 @@ def number(value: object) -> float:
 @pytest.mark.parametrize(
     ("given", "phases", "event"),
     [
-        (draws(Sampling.NONE, None, None, None), [(1.0, 5)], Repeat(ONE, 5)),
-        (draws(Sampling.POISSON, 0.1, None, None), [(1.0, 5)], Repeat(Poisson(0.1, ONE), 5)),
-        (draws(Sampling.POISSON, None, 2.5, 10.0), [(1.0, 5)], Repeat(Poisson(0.25, ONE), 5)),
-        (draws(Sampling.TRUNCATED, 0.1, None, 99.0, 30), [(1.0, 5)], Repeat(TruncatedPoisson(0.1, 30, 99, ONE), 5)),
-        (draws(Sampling.FIXED, None, 6.0, 60.0), [(1.0, 5)], Repeat(FixedSize(60, 6, ONE), 5)),
-        (draws(Sampling.FIXED, 0.015, None, None), [(1.0, 5)], Repeat(FixedSize(200, 3, ONE), 5)),
-        (draws(Sampling.POISSON, 0.01, None, None, bands=8), [(1.0, 800)], Repeat(CyclicPoisson(8, 0.08, ONE), 100)),
-        (draws(Sampling.POISSON, 0.01, None, None, bands=1), [(1.0, 800)], Repeat(Poisson(0.01, ONE), 800)),
-        (draws(Sampling.SHUFFLE, 0.1, None, None), [(1.0, 30)], Repeat(Epoch(Repeat(ONE, 10)), 3)),
-        (draws(Sampling.SHUFFLE, None, 30.0, 100.0), [(1.0, 8)], Repeat(Epoch(Repeat(ONE, 4)), 2)),
-        (draws(Sampling.SHUFFLE, None, None, None, None, 10), [(1.0, 1)], Repeat(Epoch(Repeat(ONE, 10)), 1)),
+        (drawn(Sampling.NONE, None, None, None), [(1.0, 5)], Repeat(ONE, 5)),
+        (drawn(Sampling.POISSON, 0.1, None, None), [(1.0, 5)], Repeat(Poisson(0.1, ONE), 5)),
+        (drawn(Sampling.POISSON, None, 2.5, 10.0), [(1.0, 5)], Repeat(Poisson(0.25, ONE), 5)),
+        (drawn(Sampling.TRUNCATED, 0.1, None, 99.0, 30), [(1.0, 5)], Repeat(TruncatedPoisson(0.1, 30, 99, ONE), 5)),
+        (drawn(Sampling.FIXED, None, 6.0, 60.0), [(1.0, 5)], Repeat(FixedSize(60, 6, ONE), 5)),
+        (drawn(Sampling.FIXED, 0.015, None, None), [(1.0, 5)], Repeat(FixedSize(200, 3, ONE), 5)),
+        (drawn(Sampling.POISSON, 0.01, None, None, bands=8), [(1.0, 800)], Repeat(CyclicPoisson(8, 0.08, ONE), 100)),
+        (drawn(Sampling.POISSON, 0.01, None, None, bands=1), [(1.0, 800)], Repeat(Poisson(0.01, ONE), 800)),
+        (drawn(Sampling.SHUFFLE, 0.1, None, None), [(1.0, 30)], Repeat(Epoch(Repeat(ONE, 10)), 3)),
+        (drawn(Sampling.SHUFFLE, None, 30.0, 100.0), [(1.0, 8)], Repeat(Epoch(Repeat(ONE, 4)), 2)),
+        (drawn(Sampling.SHUFFLE, None, None, None, None, 10), [(1.0, 1)], Repeat(Epoch(Repeat(ONE, 10)), 1)),
         (
-            draws(Sampling.SHUFFLE, None, None, None, None, 10),
+            drawn(Sampling.SHUFFLE, None, None, None, None, 10),
             [(1.0, 25), (2.0, 17)],
             Compose(
                 (
@@ -66,13 +71,13 @@ def number(value: object) -> float:
             ),
         ),
         (
-            draws(Sampling.ALLOCATION, None, None, None, None, 10, 3),
+            drawn(Sampling.ALLOCATION, None, None, None, None, 10, 3),
             [(1.0, 20), (2.0, 4)],
             Compose((Repeat(Allocation(10, 3, ONE), 2), Repeat(Allocation(10, 3, TWO), 1))),
         ),
-        (draws(Sampling.ALLOCATION, 0.3, None, None, None, None, 3), [(1.0, 9)], Repeat(Allocation(10, 3, ONE), 1)),
+        (drawn(Sampling.ALLOCATION, 0.3, None, None, None, None, 3), [(1.0, 9)], Repeat(Allocation(10, 3, ONE), 1)),
         (
-            draws(Sampling.INDIVIDUAL, None, None, None, per_epoch=10, full=3),
+            drawn(Sampling.INDIVIDUAL, None, None, None, per_epoch=10, full=3),
             [(1.0, 20), (2.0, 4)],
             Compose((Repeat(Individual(10, 3, ONE), 2), Repeat(Individual(10, 3, TWO), 1))),
         ),
@@ -178,7 +183,7 @@ def test_what_does_not_belong_together_is_one_line(capsys: Capture, options: str
 
 
 def test_the_noise_of_a_period_of_allocation_is_one(capsys: Capture) -> None:
-    allocation = draws(Sampling.ALLOCATION, None, None, None, None, 10)
+    allocation = drawn(Sampling.ALLOCATION, None, None, None, None, 10)
     with pytest.raises(InputError, match="changes inside a period of 10 steps"):
         allocation.event([(1.0, 5), (2.0, 5)])
     plan = ["--epochs", "9", "--schedule", "exponential:initial=9", "--rho", "1", "--json"]

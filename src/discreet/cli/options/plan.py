@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from discreet.cli.options import accounting as options
 from discreet.cli.options import sampling as sampler
 from discreet.cli.options.shared import with_options
 from discreet.core.adjacency import Adjacency
-from discreet.sampling import Draws
+from discreet.sampling import Draws, Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,7 @@ class PlanOptions:
     @property
     def draws(self) -> Draws:
         """How batches are drawn."""
-        drawn = self.sampling, self.rate, self.batch, self.population
-        return sampler.draws(*drawn, self.capacity, self.per_epoch, self.chosen, self.bands, self.full)
+        return sampler.draws(Options(**{one.name: getattr(self, one.name) for one in fields(Options)}))
 
     @property
     def neighbours(self) -> Adjacency:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,41 +59,26 @@ def adjacency_for(sampling: str, adjacency: Adjacency | None) -> Adjacency:
     return adjacency or _BY_OPTION[sampling].ADJACENCIES[0]
 
 
-def draws(
-    sampling: str,
-    rate: float | None,
-    batch: float | None,
-    population: float | None,
-    capacity: int | None = None,
-    per_epoch: int | None = None,
-    chosen: int | None = None,
-    bands: int | None = None,
-    full: int | None = None,
-) -> Draws:
+def draws(given: Options) -> Draws:
     """The options as `Draws`. `InputError` for a missing option, or one that does not belong to the sampler.
 
     Two bands or more make Poisson batches cyclic; one band is independent noise.
     """
-    if sampling == PoissonSampling.OPTION and bands is not None:
-        sampling, bands = (sampling, None) if bands == 1 else (CyclicPoissonSampling.OPTION, bands)
-    special = {"capacity": capacity, "chosen": chosen, "per_epoch": per_epoch, "bands": bands, "full": full}
-    for option, value in special.items():
-        owners = _owners(option)
-        if value is not None and sampling not in owners:
-            name = option.replace("_", "-")
-            raise InputError(f"--{name} is for --sampling {' or '.join(owners)}; leave it out for {sampling}")
+    if given.sampling == PoissonSampling.OPTION and given.bands is not None:
+        cyclic = given.bands != 1
+        given = replace(given, sampling=CyclicPoissonSampling.OPTION) if cyclic else replace(given, bands=None)
+    for option in ("capacity", "chosen", "per_epoch", "bands", "full"):
+        value, owners, name = getattr(given, option), _owners(option), option.replace("_", "-")
+        if value is not None and given.sampling not in owners:
+            raise InputError(f"--{name} is for --sampling {' or '.join(owners)}; leave it out for {given.sampling}")
         if value is not None and value > LARGEST_WHOLE:
-            raise InputError(f"--{option.replace('_', '-')} must be a number below 2^63")
-    if per_epoch is not None and (rate is not None or batch is not None):
+            raise InputError(f"--{name} must be a number below 2^63")
+    if given.per_epoch is not None and (given.rate is not None or given.batch is not None):
         raise InputError("give --per-epoch, or --rate, or --batch with --population, not two of them")
-    if rate is not None and batch is not None:
+    if given.rate is not None and given.batch is not None:
         raise InputError("give either --rate or --batch with --population, not both")
-    given = Options(str(sampling), rate, batch, population, capacity, per_epoch, chosen, bands, full)
-    for options, least in (("--rate", rate), ("--batch over --population", _share(batch, population))):
+    share = given.batch / given.population if given.batch and given.population else None
+    for options, least in (("--rate", given.rate), ("--batch over --population", share)):
         if least is not None and 0 < least < _LEAST_RATE:
             raise InputError(f"{options} must be at least {_LEAST_RATE:g}, got {least:g}: nobody would ever take part")
-    return _BY_OPTION[sampling].from_options(given)
-
-
-def _share(batch: float | None, population: float | None) -> float | None:
-    return batch / population if batch and population else None
+    return _BY_OPTION[given.sampling].from_options(given)
