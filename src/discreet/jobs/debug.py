@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 from discreet.data.tables import Encoder, refuse_bought
 from discreet.jobs.source import Work
-from discreet.jobs.tables.table_facts import TableFacts
 from discreet.jobs.tables.table_loss import loss_of
 from discreet.recipes.ladder import Rung, climb
 
 
-def ladder(
-    name: str,
-    data: Path | None,
-    options: TableFacts,
-    settings: Sequence[str],
-    overrides: Mapping[str, object],
-    *,
-    all_public: bool,
-) -> Iterator[Rung]:
+def ladder(work: Work, *, all_public: bool) -> Iterator[Rung]:
     """The rungs in order. Of a table, only public rows are read: those of `--test`, and the table itself with
     `all_public`."""
-    work = Work.of(name, data, options, settings, overrides)
     if work.table is None:
         return climb(work.recipe, work.recipe.load_data(work.data), all_public=all_public)
     schema = work.recipe.table

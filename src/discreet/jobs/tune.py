@@ -42,8 +42,8 @@ class Wanted:
     score: str | None = None
 
     def over(self, recipe: Recipe) -> Search | PartsSearch:
-        """The search over runs of this recipe."""
-        return self.search(lambda: default_score(recipe))
+        """The search over runs of this recipe, which takes all candidates."""
+        return tried(self.search(lambda: default_score(recipe)), recipe)
 
     def search(self, default: Callable[[], str]) -> Search | PartsSearch:
         """The search, with the `default` score of runs if none is wanted."""
@@ -60,6 +60,13 @@ class Wanted:
         score = self.score or default()
         grid = parse_grid(self.grid)
         return Search.make(grid, law(self.law or "geometric", self.trials, "--trials"), score=score)
+
+
+def tried(search: Search | PartsSearch, recipe: Recipe) -> Search | PartsSearch:
+    """The search; `InputError` for a candidate that the recipe does not take."""
+    for candidate in search.candidates:
+        with_settings(recipe, candidate)
+    return search
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +100,6 @@ class SearchJob:
             why = "would be bought, and a search cannot do that"
             refuse_bought(recipe.table, why, ", or train without a search (discreet train)")
         search = wanted.over(recipe)
-        for candidate in search.candidates:
-            with_settings(recipe, candidate)
         return cls(recipe, search_plan(recipe, search), work.data, target, work.table, device)
 
     def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:

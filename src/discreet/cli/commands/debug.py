@@ -59,10 +59,11 @@ def debug(
 ) -> None:
     """Show where accuracy is lost: plain, clipped, noisy. Trains on public rows only, and publishes nothing."""
     from discreet.jobs.debug import ladder
+    from discreet.jobs.source import Work
 
-    overrides = overrides_of(epsilon, delta, population, None)
+    work = Work.of(recipe, data, options, settings or [], overrides_of(epsilon, delta, population, None))
     rungs = []
-    for rung in ladder(recipe, data, options, settings or [], overrides, all_public=all_public):
+    for rung in ladder(work, all_public=all_public):
         rungs.append(rung)
         if not as_json:
             typer.echo(_line(rung))

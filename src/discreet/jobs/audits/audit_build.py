@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,13 +16,10 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.jobs.audits.own_file import own_function
 from discreet.jobs.random_example import Example, example_of
-from discreet.jobs.source import Work
-from discreet.jobs.tables.table_facts import TableFacts
-from discreet.jobs.tune import KINDS, Wanted
+from discreet.jobs.tune import KINDS, Wanted, tried
 from discreet.plan import PartsSearch, Search
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import criterion_for, engine_of
-from discreet.recipes.sections.search import with_settings
 from discreet.training import Training
 
 _MAKES = "training"
@@ -31,53 +28,42 @@ _MAKES = "training"
 _ROWS, _STEPS = 24, 12
 
 
-def subject_of(
-    name: str,
-    data: Path | None,
-    options: TableFacts,
-    settings: Sequence[str],
-    overrides: Mapping[str, object],
-) -> Subject:
-    """The training that the command line names."""
-    if is_module(name):
-        if data is not None or options.given or settings or overrides:
-            raise InputError(f"{name} makes its training itself; leave out the other options")
-        return subject_of_module(name)
-    work = Work.of(name, data, options, settings, overrides)
-    return subject_of_recipe(work.recipe, work.data)
-
-
 def subject_of_recipe(recipe: Recipe, data: Path | None) -> Subject:
-    """The training of a recipe. Of private data at most the shape of a row is read, if the recipe does not tell it."""
+    """The training of a recipe on made-up rows, set up under a small plan of its kind. Of private data at most the
+    shape of a row is read, if the recipe does not tell it."""
     example, criterion = _example(recipe, data)
-    return _of_recipe(recipe, example, criterion)
+    plan, model = recipe.plan(), recipe.build_model()
+    maker = Maker.like(example, model, plan.rows_per_unit, users=plan.unit is Unit.USER)
+    rows = maker.units(_ROWS)
+    few = small(plan, adding_one(plan, _ROWS, 0.5), _ROWS, _STEPS)
+    beside = None if recipe.public is None else recipe.public.batches(maker.rows(_ROWS, 7), plan, model)
+    with TemporaryDirectory() as folder:
+        made = Training(
+            few,
+            model,
+            criterion,
+            stand_in(recipe.build_optimizer(model)),
+            recipe.augmented((rows.inputs, rows.targets)),
+            units=None if rows.users is None else list(rows.users),
+            public=beside,
+            run=Path(folder) / "run",
+            engine=engine_of(recipe),
+            geometry=recipe.build_geometry(model),
+        )
+    return replace(Subject.of(made), plan=plan)
 
 
 def search_of(
-    kind: str, grid: Sequence[str] | None, trials: float | None, law: str | None
+    kind: str, grid: Sequence[str] | None, trials: float | None, law: str | None, recipe: Recipe | None
 ) -> Search | PartsSearch | None:
-    """The search that the command line asks for; None without a grid. Its score does not matter to an audit."""
+    """The search that the command line asks for; None without a grid. Its score does not matter to an audit. `recipe`:
+    takes its candidates, or refuses them; None of a Python file, which knows its settings alone."""
     if not grid:
         if trials is not None or law is not None or kind != KINDS[0]:
             raise InputError("--kind, --trials and --law are of a search; give its --grid, as in discreet tune")
         return None
-    return Wanted(kind, grid, trials, law).search(lambda: "validation_accuracy")
-
-
-def check_candidates(
-    search: Search | PartsSearch | None,
-    name: str,
-    data: Path | None,
-    options: TableFacts,
-    settings: Sequence[str],
-    overrides: Mapping[str, object],
-) -> None:
-    """Refuse candidates that the recipe does not take. A Python file knows its settings alone."""
-    if search is None or is_module(name):
-        return
-    recipe = Work.of(name, data, options, settings, overrides).recipe
-    for candidate in search.candidates:
-        with_settings(recipe, candidate)
+    search = Wanted(kind, grid, trials, law).search(lambda: "validation_accuracy")
+    return search if recipe is None else tried(search, recipe)
 
 
 def is_module(name: str) -> bool:
@@ -105,26 +91,3 @@ def _example(recipe: Recipe, data: Path | None) -> tuple[Example, Criterion]:
     split = recipe.load_data(data)
     inputs, targets = split.train[0][:1], split.train[1][:1]
     return (inputs, targets), criterion_for(targets.is_floating_point(), split.values)
-
-
-def _of_recipe(recipe: Recipe, example: Example, criterion: Criterion) -> Subject:
-    """The recipe's training on made-up rows, set up under a small plan of its kind."""
-    plan, model = recipe.plan(), recipe.build_model()
-    maker = Maker.like(example, model, plan.rows_per_unit, users=plan.unit is Unit.USER)
-    rows = maker.units(_ROWS)
-    few = small(plan, adding_one(plan, _ROWS, 0.5), _ROWS, _STEPS)
-    beside = None if recipe.public is None else recipe.public.batches(maker.rows(_ROWS, 7), plan, model)
-    with TemporaryDirectory() as folder:
-        made = Training(
-            few,
-            model,
-            criterion,
-            stand_in(recipe.build_optimizer(model)),
-            recipe.augmented((rows.inputs, rows.targets)),
-            units=None if rows.users is None else list(rows.users),
-            public=beside,
-            run=Path(folder) / "run",
-            engine=engine_of(recipe),
-            geometry=recipe.build_geometry(model),
-        )
-    return replace(Subject.of(made), plan=plan)

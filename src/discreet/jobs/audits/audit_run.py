@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from discreet.audit.builds.made_up import Maker
 from discreet.audit.one_run.canary_rows import Rows
@@ -18,7 +16,6 @@ from discreet.data import Split
 from discreet.data.tables import Encoder, refuse_bought
 from discreet.jobs.random_example import example_of
 from discreet.jobs.source import Work
-from discreet.jobs.tables.table_facts import TableFacts
 from discreet.jobs.tables.table_loss import loss_of
 from discreet.plan import Plan
 from discreet.recipes import Recipe
@@ -48,11 +45,7 @@ class OneRunAudit:
     @classmethod
     def new(
         cls,
-        name: str,
-        data: Path | None,
-        options: TableFacts,
-        settings: Sequence[str],
-        overrides: Mapping[str, object],
+        work: Work,
         *,
         all_public: bool = False,
         made_up: bool = False,
@@ -60,10 +53,9 @@ class OneRunAudit:
         canaries: int | None = None,
         device: str = "cpu",
     ) -> OneRunAudit:
-        """The audit that the command line names. Rows are those of `--test` or of a recipe's public part; all of
+        """The audit of a recipe or table. Rows are those of `--test` or of a recipe's public part; all of
         them where they are declared public; else made-up ones. Of private rows nothing is used but their shape and
         type."""
-        work = Work.of(name, data, options, settings, overrides)
         recipe = work.recipe
         whole = recipe.plan()
         plan = steps_alone(whole)

@@ -18,6 +18,7 @@ from discreet.cli.options.run import (
 from discreet.cli.options.search import GridOption, KindOption, LawOption, TrialsOption
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.core.errors import InputError
 
 
 @with_options(TableOptions)
@@ -46,12 +47,16 @@ def build(
     With --grid, as in `discreet tune`, the search for settings is looked at too.
     """
     from discreet.audit import audit_build
-    from discreet.jobs.audits.audit_build import check_candidates, search_of, subject_of
+    from discreet.jobs.audits.audit_build import is_module, search_of, subject_of_module, subject_of_recipe
+    from discreet.jobs.source import Work
 
-    named = recipe, data, options, settings or [], overrides_of(epsilon, delta, population, None)
-    subject = subject_of(*named)
-    search = search_of(kind, grid, trials, law)
-    check_candidates(search, *named)
+    overrides, work = overrides_of(epsilon, delta, population, None), None
+    if not is_module(recipe):
+        work = Work.of(recipe, data, options, settings or [], overrides)
+    elif data is not None or options.given or settings or overrides:
+        raise InputError(f"{recipe} makes its training itself; leave out the other options")
+    subject = subject_of_module(recipe) if work is None else subject_of_recipe(work.recipe, work.data)
+    search = search_of(kind, grid, trials, law, None if work is None else work.recipe)
     found = audit_build(subject, search=search, effort=effort)
     if as_json:
         echo_json(found.as_dict())

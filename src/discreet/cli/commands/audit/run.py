@@ -60,20 +60,11 @@ def run(
     """Train once on public or made-up rows, and bound from below what the run gave away. Publishes nothing."""
     from discreet.core.checks import open_unit
     from discreet.jobs.audits.audit_run import OneRunAudit
+    from discreet.jobs.source import Work
 
     level, numbers = open_unit("--failure", failure), _numbers(guesses)
-    audit = OneRunAudit.new(
-        recipe,
-        data,
-        options,
-        settings or [],
-        overrides_of(epsilon, delta, population, None),
-        all_public=all_public,
-        made_up=made_up,
-        box=box,
-        canaries=canaries,
-        device=device,
-    )
+    work = Work.of(recipe, data, options, settings or [], overrides_of(epsilon, delta, population, None))
+    audit = OneRunAudit.new(work, all_public=all_public, made_up=made_up, box=box, canaries=canaries, device=device)
     if not as_json:
         for line in _said_first(recipe, audit):
             typer.echo(line)
