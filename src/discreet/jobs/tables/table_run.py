@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,11 +32,37 @@ _AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableReady(Ready):
-    """The parts of a run on a table. `judged` evaluates the trained model on public rows: metrics, and its further
-    behaviour. `encoder`: encodes new rows."""
+    """The parts of a run on a table. `encoder`: encodes new rows. `shown`: the public rows of `validation` and `test`,
+    in this order."""
 
     encoder: Encoder = field(kw_only=True)
-    judged: Callable[[Trained], tuple[Trained, OnPublicRows | None]] = field(kw_only=True)
+    shown: PublicTable | None = field(kw_only=True)
+
+    def judged(self, trained: Trained) -> tuple[Trained, OnPublicRows | None]:
+        """`trained` with all metrics of the final model on the test rows, by subgroup too; and its curves."""
+        public, first = self.shown, 0 if self.validation is None else len(self.validation[1])
+        if public is None:
+            return trained, None
+        inputs, targets = public.inputs[first:], public.targets[first:].numpy()
+
+        def outputs_of(rows: Tensor) -> Array:
+            device = next(trained.model.parameters()).device
+            with torch.no_grad(), evaluation_mode(trained.model):
+                parts = [trained.model(part.to(device)).cpu() for part in torch.split(rows, _AT_ONCE)]
+            return torch.cat(parts).double().numpy()
+
+        groups = {name: rows[first:] for name, rows in public.groups.items()}
+        found: Mapping[str, Any] = metrics_of(self.encoder, outputs_of(inputs), targets, groups, public.clipped[first:])
+        known = dict(trained.evaluations[-1].metrics) if trained.evaluations else {}
+        for name in ("rmse", "validation_rmse"):
+            known.pop(name, None)  # of encoded numbers, beside which those of the target's unit would stand
+        last = Evaluation(
+            trained.evaluations[-1].step if trained.evaluations else trained.charged_steps, {**known, **found}
+        )
+        seen = on_public_rows(
+            self.encoder, lambda rows: self.encoder.decode(outputs_of(torch.from_numpy(rows))), inputs, targets
+        )
+        return replace(trained, evaluations=(*trained.evaluations[:-1], last)), seen
 
 
 @contextmanager
@@ -81,7 +107,7 @@ def of_table(
             _of_rows(ids, sites) if recipe.unit is Unit.EXAMPLE else None,
             None if joined is None else (joined.inputs, joined.targets),
             encoder=encoder,
-            judged=lambda trained: judged(trained, encoder, public, 0 if validation is None else len(validation[1])),
+            shown=public,
         )
 
 
@@ -100,30 +126,3 @@ def _of_rows(found: Mapping[int, object], sites: int | None) -> object:
     if sites is None:
         return found[0]
     return None if all(one is None for one in found.values()) else found
-
-
-def judged(
-    trained: Trained, encoder: Encoder, public: PublicTable | None, first: int
-) -> tuple[Trained, OnPublicRows | None]:
-    """`trained` with all metrics of the final model on the public rows from the `first` one, by subgroup too; and its
-    curves."""
-    if public is None:
-        return trained, None
-    inputs, targets = public.inputs[first:], public.targets[first:].numpy()
-
-    def outputs_of(rows: Tensor) -> Array:
-        device = next(trained.model.parameters()).device
-        with torch.no_grad(), evaluation_mode(trained.model):
-            parts = [trained.model(part.to(device)).cpu() for part in torch.split(rows, _AT_ONCE)]
-        return torch.cat(parts).double().numpy()
-
-    groups = {name: rows[first:] for name, rows in public.groups.items()}
-    found: Mapping[str, Any] = metrics_of(encoder, outputs_of(inputs), targets, groups, public.clipped[first:])
-    known = dict(trained.evaluations[-1].metrics) if trained.evaluations else {}
-    for name in ("rmse", "validation_rmse"):
-        known.pop(name, None)  # of encoded numbers, beside which those of the target's unit would stand
-    last = Evaluation(
-        trained.evaluations[-1].step if trained.evaluations else trained.charged_steps, {**known, **found}
-    )
-    seen = on_public_rows(encoder, lambda rows: encoder.decode(outputs_of(torch.from_numpy(rows))), inputs, targets)
-    return replace(trained, evaluations=(*trained.evaluations[:-1], last)), seen
