@@ -22,7 +22,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from discreet.core.adjacency import Unit
 from discreet.core.checks import default_delta
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema, provisional, refuse_bought
@@ -30,7 +29,7 @@ from discreet.data.tables.categories import Category
 from discreet.data.tables.wide import Image
 from discreet.plan import NoSampling, Plan
 from discreet.plan.suggest import suggest
-from discreet.recipes.wide_recipe import wide_recipe
+from discreet.recipes.wide_recipe import MOST_EPOCHS, of_plan, of_schema, wide_recipe
 
 _SIGNAL, _SIGNAL_OF_COLUMN = 5_000, 1_000
 """The least population x epsilon for a hidden layer, in all and for each column."""
@@ -38,13 +37,11 @@ _SIGNAL, _SIGNAL_OF_COLUMN = 5_000, 1_000
 _CATEGORIES = 20
 _HIDDEN = [64]
 _PIECES = 12
-_MOMENTUM = 0.9
 _CLIP_NORMS = {(False, False): 0.4, (False, True): 1.0, (True, False): 0.4, (True, True): 0.25}
 _DRIFTS = {(False, False): 2.0, (False, True): 1.0, (True, False): 0.4, (True, True): 0.3}
 """By (whether a number is predicted, whether there is a hidden layer)."""
 
 _FASTEST = {False: 4.0, True: 1.5}
-_MOST_EPOCHS = 50.0
 _WHOLE, _WHOLE_STEPS = 20_000, 100
 """The most people for which a linear model sees all rows in every step, and its number of steps."""
 
@@ -79,27 +76,10 @@ def table_recipe(
         outputs = len(schema.target) if encoder.task == "regression" else 1
         clip_norm = _CLIP_NORMS[kind] / math.sqrt(outputs)  # the gradient of a mean over outputs is shorter
     found = _plan(schema.population, epsilon, delta, batch, steps, linear=not hidden)
-    noise, steps, batch = found.noise[0].multiplier, found.steps, found.expected_batch
-    drift = clip_norm * noise * math.sqrt(steps) / batch / (1 - _MOMENTUM)  # of an output, at learning rate 1
-    rate = min(_FASTEST[kind[0]], _DRIFTS[kind] / drift)
     model = {"name": "tabular", "kinds": list(encoder.kinds), "outputs": len(encoder.classes), "hidden": list(hidden)}
     model |= {"pieces": _PIECES if hidden else 0, "unit_rows": True, "binary": list(encoder.binary)}
-    sampling = {"sampling": {"kind": "none"}} if found.sampling.kind == "none" else {"rate": batch / schema.population}
-    return {
-        "data": "table",
-        "table": schema.model_dump(mode="json"),
-        "model": model,
-        "optimizer": {"name": "sgd", "lr": float(f"{rate:.2g}"), "momentum": _MOMENTUM},
-        "population": schema.population,
-        **sampling,
-        "steps": steps,
-        "clip_norm": clip_norm,
-        "epsilon": epsilon,
-        "delta": found.delta,
-        "averaging": {"start": steps // 2},
-        "unit": (Unit.USER if schema.unit_column else Unit.EXAMPLE).value,
-        "rows_per_unit": schema.rows_per_unit if schema.unit_column else 1,
-    }
+    chosen = of_plan(found, clip_norm, _DRIFTS[kind], _FASTEST[kind[0]])
+    return of_schema(schema, epsilon) | chosen | {"model": model, "clip_norm": clip_norm}
 
 
 def _plan(
@@ -107,7 +87,7 @@ def _plan(
 ) -> Plan:
     """The suggested plan; with another batch or length, its noise is calibrated anew. With few rows, all are in each
     step."""
-    suggested = suggest(population, epsilon, delta, most_epochs=_MOST_EPOCHS, poisson=True).plan
+    suggested = suggest(population, epsilon, delta, most_epochs=MOST_EPOCHS, poisson=True).plan
     delta = suggested.delta
     if batch is None and linear and population <= _WHOLE:
         steps = _WHOLE_STEPS if steps is None else steps

@@ -34,7 +34,7 @@ _SMALL, _LARGE = 16, 48
 """Sides in pixels between which scattering is worth its features."""
 
 _MOMENTUM = 0.9
-_MOST_EPOCHS = 50.0
+MOST_EPOCHS = 50.0
 _TEXT_STEPS = 60
 _IMAGE_CLIP, _TEXT_CLIP = 0.5, 0.7
 _IMAGE_DRIFT, _TEXT_DRIFT = 2.0, 0.75
@@ -47,15 +47,7 @@ def wide_recipe(schema: Schema, epsilon: float, delta: float | None) -> dict[str
     outputs, column = len(Encoder(schema).classes), schema.wide[1]
     budget = schema.population, epsilon, delta
     own = _of_texts(column, outputs, *budget) if isinstance(column, FreeText) else _of_images(column, outputs, *budget)
-    return {
-        "data": "table",
-        "table": schema.model_dump(mode="json"),
-        "population": schema.population,
-        "epsilon": epsilon,
-        "unit": (Unit.USER if schema.unit_column else Unit.EXAMPLE).value,
-        "rows_per_unit": schema.rows_per_unit if schema.unit_column else 1,
-        **own,
-    }
+    return of_schema(schema, epsilon) | own
 
 
 def features_for(image: Image, signal: float) -> list[dict[str, Any]]:
@@ -80,13 +72,12 @@ def _of_images(image: Image, outputs: int, population: float, epsilon: float, de
     front_end = build_front_end([Features.model_validate(one) for one in features], image.shape)
     with torch.no_grad():
         width = front_end(torch.zeros(1, *image.shape)).shape[1]
-    plan = suggest(population, epsilon, delta, most_epochs=_MOST_EPOCHS, poisson=True).plan
+    plan = suggest(population, epsilon, delta, most_epochs=MOST_EPOCHS, poisson=True).plan
     return {
         "features": features,
         "model": {"name": "linear", "inputs": width, "outputs": outputs},
-        "rate": plan.expected_batch / population,
         "clip_norm": _IMAGE_CLIP,
-        **_of_plan(plan, _IMAGE_CLIP * SIZE, _IMAGE_DRIFT),
+        **of_plan(plan, _IMAGE_CLIP * SIZE, _IMAGE_DRIFT),
     }
 
 
@@ -97,17 +88,35 @@ def _of_texts(text: FreeText, outputs: int, population: float, epsilon: float, d
     ).calibrate(epsilon)
     return {
         "model": {"name": "word_scores", "tokens": text.words, "outputs": outputs},
-        "sampling": {"kind": "none"},
         "clip_norm": _TEXT_CLIP,
-        **_of_plan(plan, _TEXT_CLIP, _TEXT_DRIFT),
+        **of_plan(plan, _TEXT_CLIP, _TEXT_DRIFT),
     }
 
 
-def _of_plan(plan: Plan, longest: float, drift: float) -> dict[str, Any]:
-    """`longest`: clip norm x norm of a row, the most by which one row moves its own output at learning rate 1."""
-    noise = longest * plan.noise[0].multiplier * math.sqrt(plan.steps) / plan.expected_batch / (1 - _MOMENTUM)
+def of_schema(schema: Schema, epsilon: float) -> dict[str, Any]:
+    """The part of a recipe that a schema and the budget declare, of any table."""
     return {
-        "optimizer": {"name": "sgd", "lr": float(f"{drift / noise:.2g}"), "momentum": _MOMENTUM},
+        "data": "table",
+        "table": schema.model_dump(mode="json"),
+        "population": schema.population,
+        "epsilon": epsilon,
+        "unit": (Unit.USER if schema.unit_column else Unit.EXAMPLE).value,
+        "rows_per_unit": schema.rows_per_unit if schema.unit_column else 1,
+    }
+
+
+def of_plan(plan: Plan, longest: float, drift: float, fastest: float = math.inf) -> dict[str, Any]:
+    """The part of a recipe that follows from a plan, of any table.
+
+    `longest`: clip norm x norm of a row, the most by which one row moves its own output at learning rate 1. `drift`:
+    how far the noise of all steps together may move it. `fastest`: the largest learning rate.
+    """
+    noise = longest * plan.noise[0].multiplier * math.sqrt(plan.steps) / plan.expected_batch / (1 - _MOMENTUM)
+    rate = min(fastest, drift / noise)
+    everyone = plan.sampling.kind == "none"
+    return {
+        "optimizer": {"name": "sgd", "lr": float(f"{rate:.2g}"), "momentum": _MOMENTUM},
+        **({"sampling": {"kind": "none"}} if everyone else {"rate": plan.expected_batch / plan.population}),
         "steps": plan.steps,
         "delta": plan.delta,
         "averaging": {"start": plan.steps // 2},
