@@ -9,7 +9,7 @@ from discreet.data.tables import Encoder, provisional
 from discreet.jobs.tables.table_loss import loss_of
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import criterion_for
-from discreet.recipes.example import SHAPES, example_row
+from discreet.recipes.example import SHAPES, example, example_row
 from discreet.recipes.sections.fixed_features import build_front_end
 
 Example = tuple[Tensor, Tensor]
@@ -22,7 +22,7 @@ def example_of(recipe: Recipe) -> tuple[Example, Criterion] | None:
 
 
 def _of_arrays(recipe: Recipe) -> tuple[Example, Criterion] | None:
-    found = recipe.example()
+    found = example(recipe)
     if found is None:
         return None
     inputs, targets = found

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from discreet.data.tables import Encoder
 from discreet.data.tables.wide import FreeText
-from discreet.recipes.sections.components import RecipeComponents
+from discreet.recipes.recipe import Recipe
 
 SHAPES: Mapping[str, tuple[tuple[int, ...], int]] = {"digits": ((64,), 10), "mnist": ((1, 28, 28), 10)}
 """Input shape and number of classes of data sets with a fixed shape."""
@@ -22,20 +21,19 @@ _WORDS = 10
 """Number of different words in a random text; a vocabulary may be small."""
 
 
-def example(
-    data: str, arguments: Mapping[str, Any], components: RecipeComponents | None = None
-) -> tuple[Tensor, Tensor] | None:
+def example(recipe: Recipe) -> tuple[Tensor, Tensor] | None:
     """(input, target) with a batch axis of length 1; None if neither data set nor model tells the shape.
 
     With one output the target is a number, otherwise a class.
     """
-    if data in SHAPES:
-        shape, classes = SHAPES[data]
+    arguments = recipe.model.model_extra or {}
+    if recipe.data.name in SHAPES:
+        shape, classes = SHAPES[recipe.data.name]
     elif isinstance(arguments.get("inputs"), int) and isinstance(arguments.get("outputs"), int):
         shape, classes = (arguments["inputs"],), arguments["outputs"]
     else:
         return None
-    shape = shape if components is None else (components.count,)
+    shape = shape if recipe.components is None else (recipe.components.count,)
     generator = torch.Generator().manual_seed(0)
     inputs = torch.rand((1, *shape), generator=generator)
     return inputs, torch.zeros(1, 1) if classes == 1 else torch.zeros(1, dtype=torch.int64)

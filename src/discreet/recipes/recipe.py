@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, ValidationInfo, field_validator, model_validator
-from torch import Tensor, nn
+from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from discreet.accounting import schedules
@@ -31,7 +31,6 @@ from discreet.plan.clipping import AnyClipping, Clipping
 from discreet.plan.plan import Delta
 from discreet.plan.pydantic_base import Frozen
 from discreet.plan.sampling import Count, Positive, Rate
-from discreet.recipes.example import example
 from discreet.recipes.models.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, one_of
 from discreet.recipes.sections.adaptive import Adaptive
@@ -307,10 +306,6 @@ class Recipe(Frozen):
         if self.geometry is None or self.clip_norm is None:
             return None
         return self.geometry.over(model, self.clip_norm)
-
-    def example(self) -> tuple[Tensor, Tensor] | None:
-        """One random example in the shape of the data, if the recipe tells it; no data is read."""
-        return example(self.data.name, self.model.model_extra or {}, self.components)
 
     def build_scheduler(self, optimizer: torch.optim.Optimizer) -> LRScheduler | None:
         """The scheduler of the learning rate, if any."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from torch import Tensor
@@ -36,6 +37,17 @@ class Split:
     def row_shape(self) -> tuple[int, ...]:
         """The shape of one row as the data has it."""
         return tuple(self.train[0].shape[1:]) if self.seen is None else self.seen
+
+    def through(self, front_end: Callable[[Tensor], Tensor]) -> Split:
+        """The split with the inputs of all its rows, public ones too, put through a front end."""
+
+        def seen(part: Part | None) -> Part | None:
+            return None if part is None else (front_end(part[0]), part[1])
+
+        train = front_end(self.train[0]), self.train[1]
+        return replace(
+            self, train=train, test=seen(self.test), validation=seen(self.validation), public=seen(self.public)
+        )
 
 
 def cut(test: Part | None, share: float) -> tuple[Part | None, Part | None]:

@@ -36,6 +36,7 @@ from discreet.publication import verify
 from discreet.publication.pages.certificate_facts import plan_of
 from discreet.publication.pages.report import attack_risk
 from discreet.recipes import Recipe, load_recipe
+from discreet.recipes.assemble import criterion_for
 from discreet.training import EngineOptions
 
 
@@ -149,11 +150,10 @@ def _trainer(folder: Path, name: str | None, predictor: Predictor) -> Trainer:
         )
     regression = predictor.spec.outputs != "classes"
     table = predictor.spec.table
-    criterion: Criterion = nn.MSELoss() if regression else nn.CrossEntropyLoss()
     return Trainer(
         plan,
         recipe.build_model,
-        criterion if table is None else loss_of(Encoder.from_json(table)),
+        criterion_for(regression) if table is None else loss_of(Encoder.from_json(table)),
         recipe.build_optimizer,
         EngineOptions(),
         geometry=recipe.build_geometry,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from discreet.core import checks
@@ -45,7 +45,7 @@ class Settings:
     steps: int | None = None
     batch: float | None = None
     clip_norm: float = 1.0
-    learning_rate: float = field(default=5e-4)
+    learning_rate: float = 5e-4
     rows_per_unit: int | None = None
     reduction: str = "mean"
     engine: str = "auto"

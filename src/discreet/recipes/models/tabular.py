@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from discreet.features.initial_weights import drawn
+
 _CONSTANT = 0.1
 """The constant input beside rows of norm 1: large enough to learn class frequencies, but a small part of the clip norm.
 """
@@ -139,8 +141,7 @@ def tabular(
     `scale`: the norm of a row of features. `unit_rows`: use `UnitColumns` with the `binary` columns instead. Weights
     are drawn from the declared `seed`.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with drawn(seed):
         columns = Columns(kinds, pieces, embedding, scale)
         if unit_rows:
             columns = UnitColumns(kinds, pieces, embedding, binary or [])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
@@ -51,11 +49,4 @@ def project(rows: Tensor, vectors: Tensor) -> Tensor:
 
 def on_components(split: Split, vectors: Tensor) -> Split:
     """The split with all its inputs projected."""
-
-    def seen(pair: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
-        return None if pair is None else (project(pair[0], vectors), pair[1])
-
-    train = project(split.train[0], vectors), split.train[1]
-    return replace(
-        split, train=train, test=seen(split.test), validation=seen(split.validation), public=seen(split.public)
-    )
+    return split.through(lambda rows: project(rows, vectors))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from torch import Tensor, nn
 
@@ -51,12 +52,7 @@ def build_front_end(features: Sequence[Features], shape: Sequence[int]) -> nn.Mo
 
 def with_features(split: Split, front_end: nn.Module) -> Split:
     """The split with every row's features, computed row by row, as its inputs."""
-
-    def seen(pair: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
-        return None if pair is None else (precompute(front_end, pair[0]), pair[1])
-
-    train = precompute(front_end, split.train[0]), split.train[1]
-    return replace(split, train=train, test=seen(split.test), validation=seen(split.validation), seen=split.row_shape)
+    return replace(split.through(partial(precompute, front_end)), seen=split.row_shape)
 
 
 def seen_as(features: Sequence[Features], shape: Sequence[int]) -> Callable[[Tensor], Tensor] | None:
