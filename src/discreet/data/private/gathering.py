@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeGuard
 
+import numpy as np
 from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset
 
@@ -20,6 +21,28 @@ class Gathering(Protocol):
     def taken(self, chosen: IntArray) -> Dataset[Any]:
         """A data set of these rows."""
         ...
+
+
+class Taken(Dataset[tuple[Tensor, Tensor]]):
+    """Some rows of a data set that fetches many at once."""
+
+    def __init__(self, whole: Gathering, chosen: IntArray) -> None:
+        self._whole, self._chosen = whole, chosen
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        inputs, targets = self.gather(np.array([index]))
+        return inputs[0], targets[0]
+
+    def gather(self, indices: IntArray) -> tuple[Tensor, Tensor]:
+        """As in `Gathering`."""
+        return self._whole.gather(self._chosen[indices])
+
+    def taken(self, chosen: IntArray) -> Dataset[Any]:
+        """As in `Gathering`."""
+        return Taken(self._whole, self._chosen[chosen])
 
 
 def is_pair(dataset: object) -> TypeGuard[TensorDataset]:

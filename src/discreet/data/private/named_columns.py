@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.data.private.arrow_frames import ArrowTable, as_named
+from discreet.data.private.gathering import Taken
 from discreet.data.private.pairs import Frame, as_array, features, numbers
 
 
@@ -109,7 +110,7 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
 
     def taken(self, chosen: IntArray) -> Dataset[Any]:
         """Some of the rows."""
-        return _Taken(self, chosen)
+        return Taken(self, chosen)
 
     def _side_by_side(self, parts: list[np.ndarray]) -> Tensor:
         """Several fields as one tensor, (rows, fields, ...)."""
@@ -135,25 +136,6 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
             name: _alike([as_array(row[name], f"the field {name!r}") for row in rows], name)
             for name in (*self._inputs, self._target)
         }
-
-
-class _Taken(Dataset[tuple[Tensor, Tensor]]):
-    """Some rows of `Columns`."""
-
-    def __init__(self, whole: Columns, chosen: IntArray) -> None:
-        self._whole, self._chosen = whole, chosen
-
-    def __len__(self) -> int:
-        return len(self._chosen)
-
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        return self._whole[int(self._chosen[index])]
-
-    def gather(self, indices: IntArray) -> tuple[Tensor, Tensor]:
-        return self._whole.gather(self._chosen[indices])
-
-    def taken(self, chosen: IntArray) -> Dataset[Any]:
-        return _Taken(self._whole, self._chosen[chosen])
 
 
 def _alike(values: list[np.ndarray], name: str) -> list[np.ndarray]:

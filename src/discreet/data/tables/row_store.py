@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -19,6 +17,7 @@ from torch.utils.data import Dataset
 
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
+from discreet.data.private.gathering import Taken
 from discreet.data.tables.encoder import Encoded, Encoder
 
 _NUMBER = 4
@@ -38,9 +37,9 @@ class OnDisk:
     def __len__(self) -> int:
         return self._rows
 
-    def __getitem__(self, places: Tensor) -> Tensor:
+    def __getitem__(self, wanted: IntArray) -> Tensor:
         """The rows at these places, shape (rows, numbers); neighbours that are asked for in order are read together."""
-        wanted, size = places.numpy(), self._width * _NUMBER
+        size = self._width * _NUMBER
         starts = np.flatnonzero(np.diff(wanted, prepend=wanted[:1] - 2) != 1)
         lengths, offsets = np.diff(starts, append=len(wanted)) * size, wanted[starts] * size
         read = self._read()
@@ -91,42 +90,23 @@ class Store:
         encoder, width = self.encoder, self._features + len(self.encoder.schema.target)
         if self._rows == 0:
             raise InputError("the table has no rows; give one with at least one")
-        kinds = Kinds(self._features, encoder.task == "classes", encoder.whole)
-        return StoredRows(OnDisk(self._file, self._rows, width), kinds)
+        rows = OnDisk(self._file, self._rows, width)
+        return StoredRows(rows, self._features, classes=encoder.task == "classes", whole=encoder.whole)
 
     def close(self) -> None:
         """Remove the file."""
         self._file.close()
 
 
-@contextmanager
-def private_store(encoder: Encoder, folder: Path) -> Iterator[Store]:
-    """A store that is removed at the end."""
-    store = Store(encoder, folder)
-    try:
-        yield store
-    finally:
-        store.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Kinds:
-    """The kinds of stored numbers: how many `features`, whether they are `whole` numbers, and whether targets are
-    classes."""
-
-    features: int
-    classes: bool
-    whole: bool = False
-
-
 class StoredRows(Dataset[tuple[Tensor, Tensor]]):
-    """Pairs of inputs (features,), float32 or int64, and targets: a class, int64, or numbers (targets,), float32."""
+    """Pairs of inputs (features,), float32, or int64 if they are `whole` numbers, and targets: a class, int64, if they
+    are `classes`, or numbers (targets,), float32."""
 
-    def __init__(self, table: Tensor | OnDisk, kinds: Kinds, chosen: IntArray | None = None) -> None:
-        self._table, self._kinds, self._chosen = table, kinds, chosen
+    def __init__(self, table: OnDisk, features: int, *, classes: bool, whole: bool) -> None:
+        self._table, self._features, self._classes, self._whole = table, features, classes, whole
 
     def __len__(self) -> int:
-        return len(self._table) if self._chosen is None else len(self._chosen)
+        return len(self._table)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         inputs, targets = self.gather(np.array([index]))
@@ -134,13 +114,11 @@ class StoredRows(Dataset[tuple[Tensor, Tensor]]):
 
     def gather(self, indices: IntArray) -> tuple[Tensor, Tensor]:
         """Inputs and targets of many rows, stacked along axis 0."""
-        places = indices if self._chosen is None else self._chosen[indices]
-        found = self._table[torch.from_numpy(places)]
-        inputs, targets = found[:, : self._kinds.features], found[:, self._kinds.features :]
-        inputs = inputs.long() if self._kinds.whole else inputs.contiguous()
-        return inputs, targets[:, 0].long() if self._kinds.classes else targets.contiguous()
+        found = self._table[indices]
+        inputs, targets = found[:, : self._features], found[:, self._features :]
+        inputs = inputs.long() if self._whole else inputs.contiguous()
+        return inputs, targets[:, 0].long() if self._classes else targets.contiguous()
 
-    def taken(self, chosen: IntArray) -> StoredRows:
+    def taken(self, chosen: IntArray) -> Taken:
         """The rows at these places."""
-        places = chosen if self._chosen is None else self._chosen[chosen]
-        return StoredRows(self._table, self._kinds, places)
+        return Taken(self, chosen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from discreet.data.tables.encoder import Encoded, Encoder
 from discreet.data.tables.files.as_written import as_written
 from discreet.data.tables.images import Once, opened, sources
 from discreet.data.tables.problems import Problems
-from discreet.data.tables.row_store import StoredRows, private_store
+from discreet.data.tables.row_store import Store, StoredRows
 from discreet.data.tables.values import BadValue, identifiers
 
 Seen = Callable[[Tensor], Tensor]
@@ -66,7 +66,7 @@ def private_table(
     """
     schema, seen = encoder.schema, _Seen(encoder)
     apart: dict[str, list[pa.Array]] = {name: [] for name in (schema.unit_column, schema.row_id) if name is not None}
-    with private_store(encoder, folder) as store:
+    with closing(Store(encoder, folder)) as store:
         for rows, block in _encoded(path, encoder, schema.read):
             seen.note(rows)
             store.append(_as(rows, seen_as))
