@@ -15,7 +15,7 @@ import numpy as np
 
 from discreet.core.errors import InputError
 from discreet.core.silence import attempted
-from discreet.data.private.groups import is_missing
+from discreet.data.tables.files.cells import is_missing
 
 Result = TypeVar("Result")
 

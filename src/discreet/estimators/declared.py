@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError
-from discreet.data.private.groups import is_missing
 from discreet.data.tables import Schema
+from discreet.data.tables.files.cells import is_missing
 from discreet.estimators.checked import column_names
 from discreet.plan.pydantic_base import validate
 

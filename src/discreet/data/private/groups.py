@@ -11,6 +11,7 @@ from torch import Tensor
 
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError, kind_of
+from discreet.data.tables.files.cells import is_missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,6 @@ def identifiers_of(identifiers: object, rows: int, name: str = "units") -> list[
     if len({type(value) for value in values}) > 1:
         raise InputError(f"{name} mixes whole numbers and text, so that 7 and '7' would be two; use one of them")
     return values
-
-
-def is_missing(value: object) -> bool:
-    """Whether a cell is empty: None, or unequal to itself as NaN is, or pandas' NA, for which that is unknown."""
-    same: object = value is not None and value == value
-    return not same if isinstance(same, bool | np.bool_) else type(same).__name__ == "NAType"
 
 
 def _values(identifiers: object, name: str) -> list[int | str]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -65,10 +65,8 @@ class Encoder:
     """
 
     schema: Schema
-    _marks: Marks = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_marks", self.schema.marks)
         if not self.schema.features:
             raise InputError(
                 "the schema has no column to predict from; declare one that is not ignored (free text is {type: text})"
@@ -164,7 +162,7 @@ class Encoder:
         may be missing.
         """
         kept = np.ones(block.num_rows, np.bool_)
-        marks = replace(self._marks, show=show)
+        marks = replace(self.schema.marks, show=show)
         faults: list[tuple[int, str]] = []
 
         def encoded(name: str) -> Array:
@@ -221,7 +219,7 @@ class Encoder:
             column = self.schema.columns[name]
             if isinstance(column, Number | Date) and column.outside == "clip":
                 low, high = bounds_of(name, column)
-                said, _ = amounts(block.column(name), column, self._marks)
+                said, _ = amounts(block.column(name), column, self.schema.marks)
                 found[:, place] = (said < low) | (said > high)
         return found
 
@@ -251,7 +249,7 @@ class Encoder:
         """The numbers of the categories of a column, below 0 where there is none."""
         column = self.schema.columns[name]
         assert isinstance(column, Category | Boolean)
-        return codes(block.column(name), column, self._marks)
+        return codes(block.column(name), column, self.schema.marks)
 
     def _column(
         self, name: str, block: pa.RecordBatch | pa.Table, kept: BoolArray, marks: Marks

@@ -7,13 +7,16 @@ import json
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 _EXACT = 2.0**53
 """Whole numbers below this are exact as floating-point numbers."""
 
 
-def is_empty(value: Any) -> bool:
-    """Whether a cell is nothing, NaN or a missing date of pandas."""
-    return value is None or bool(value != value)
+def is_missing(value: object) -> bool:
+    """Whether a cell is empty: None, or unequal to itself as NaN is, or pandas' NA, for which that is unknown."""
+    same: object = value is not None and value == value
+    return not same if isinstance(same, bool | np.bool_) else type(same).__name__ == "NAType"
 
 
 def cell_text(value: Any, decimal: str, day: str | None = None) -> str | None:
@@ -22,7 +25,7 @@ def cell_text(value: Any, decimal: str, day: str | None = None) -> str | None:
     A list or an object, as JSON has them, is its JSON text; a time at midnight is its day. `day`: how a column of days
     writes them, as of `strftime`; the time of day is left out then.
     """
-    if is_empty(value):
+    if is_missing(value):
         return None
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from discreet.core.errors import InputError
-from discreet.data.tables.files.cells import cell_text, is_empty
+from discreet.data.tables.files.cells import cell_text, is_missing
 from discreet.data.tables.files.json_lines import SUFFIXES, json_rows
 
 _READERS: dict[str, tuple[str, str]] = {
@@ -97,9 +97,9 @@ def _of_column(name: str, values: Any, decimal: str, days: Mapping[str, str | No
 def _of_cells(name: str, cells: Sequence[Any], decimal: str, days: Mapping[str, str | None]) -> pa.Array:
     """Texts; of a column that is only looked at days, if all cells are."""
     if name not in days:
-        there = [one for one in cells if not is_empty(one)]
+        there = [one for one in cells if not is_missing(one)]
         if there and all(isinstance(one, datetime.date) for one in there):
-            return pa.array([None if is_empty(one) else _day(one) for one in cells], pa.date32())
+            return pa.array([None if is_missing(one) else _day(one) for one in cells], pa.date32())
     return pa.array([cell_text(one, decimal, days.get(name)) for one in cells], pa.string())
 
 

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from discreet.core.errors import InputError
 from discreet.core.silence import attempted
-from discreet.data.private.groups import is_missing
-from discreet.data.tables.files.cells import cell_text
+from discreet.data.tables.files.cells import cell_text, is_missing
 
 
 def of_pandas(frame: Any, columns: Mapping[str, Any]) -> pa.Table:
