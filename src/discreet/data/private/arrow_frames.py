@@ -5,7 +5,7 @@ They are read through the Arrow stream that they export (`__arrow_c_stream__`); 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,25 +14,14 @@ from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 
 
-class ArrowTable:
-    """The columns of a table, each as an array with the rows along axis 0; `held` is the table as it was given.
+class NamedArrays:
+    """Arrays by name, each with the rows along axis 0; `held` is what they were given as."""
 
-    A missing value is NaN; in a column of text or truth values it is None. Lists of equal length are further axes.
-    """
-
-    def __init__(self, held: Any) -> None:
-        import pyarrow as pa
-
-        self.held = held
-        table = pa.table(held)
-        twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
-        if twice:
-            raise InputError(f"two columns are called {twice[0]!r}; rename one")
-        self._arrays = {name: _array(table.column(name), name) for name in table.column_names}
-        self._rows: int = table.num_rows
+    def __init__(self, held: Any, arrays: Mapping[Any, Any], rows: int) -> None:
+        self.held, self._arrays, self._rows = held, arrays, rows
 
     @property
-    def column_names(self) -> list[str]:
+    def column_names(self) -> list[Any]:
         """Their names, in order."""
         return list(self._arrays)
 
@@ -40,9 +29,25 @@ class ArrowTable:
         """The number of rows."""
         return self._rows
 
-    def __getitem__(self, rows: Sequence[int] | slice) -> dict[str, Array]:
+    def __getitem__(self, rows: Sequence[int] | slice) -> dict[Any, Any]:
         """Some rows, column by column."""
         return {name: array[rows] for name, array in self._arrays.items()}
+
+
+class ArrowTable(NamedArrays):
+    """The columns of a table as arrays.
+
+    A missing value is NaN; in a column of text or truth values it is None. Lists of equal length are further axes.
+    """
+
+    def __init__(self, held: Any) -> None:
+        import pyarrow as pa
+
+        table = pa.table(held)
+        twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+        if twice:
+            raise InputError(f"two columns are called {twice[0]!r}; rename one")
+        super().__init__(held, {name: _array(table.column(name), name) for name in table.column_names}, table.num_rows)
 
 
 def is_arrow(data: object) -> bool:

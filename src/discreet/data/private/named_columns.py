@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
-from discreet.data.private.arrow_frames import ArrowTable, as_named
+from discreet.data.private.arrow_frames import ArrowTable, NamedArrays, as_named
 from discreet.data.private.gathering import Taken
 from discreet.data.private.pairs import Frame, as_array, features, numbers
 
@@ -26,24 +26,6 @@ class _Table(Protocol):
 
     def __len__(self) -> int: ...
     def __getitem__(self, rows: Any, /) -> Any: ...
-
-
-class _Arrays:
-    """Tensors and arrays by name, each with the rows along axis 0."""
-
-    def __init__(self, held: Mapping[Any, Any]) -> None:
-        sizes = {name: len(part) if part.ndim else 0 for name, part in held.items()}
-        if len(set(sizes.values())) > 1:
-            few, many = (str(pick(sizes, key=sizes.__getitem__))[:80] for pick in (min, max))
-            raise InputError(f"the field {few!r} has fewer rows than {many!r}; give each a value for every row")
-        self.held, self.column_names = tuple(held.values()), list(held)
-        self._named, self._rows = dict(held), next(iter(sizes.values()))
-
-    def __len__(self) -> int:
-        return int(self._rows)
-
-    def __getitem__(self, rows: list[int]) -> dict[Any, Any]:
-        return {name: part[rows] for name, part in self._named.items()}
 
 
 class Columns(Dataset[tuple[Tensor, Tensor]]):
@@ -62,7 +44,7 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
 
     def __init__(self, data: object, target: str, inputs: str | Sequence[str] | None = None) -> None:
         if isinstance(data, Mapping) and data and all(isinstance(part, Tensor | np.ndarray) for part in data.values()):
-            data = _Arrays(data)
+            data = _alongside(data)
         if isinstance(data, Mapping):
             raise InputError(f"data has the parts {', '.join(map(str, data))}; choose one, for example data['train']")
         data = as_named(data)
@@ -83,7 +65,7 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
     @property
     def held(self) -> Any:
         """The data as it was given."""
-        return self._data.held if isinstance(self._data, ArrowTable | _Arrays) else self._data
+        return self._data.held if isinstance(self._data, NamedArrays) else self._data
 
     def __len__(self) -> int:
         return len(self._data)
@@ -136,6 +118,15 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
             name: _alike([as_array(row[name], f"the field {name!r}") for row in rows], name)
             for name in (*self._inputs, self._target)
         }
+
+
+def _alongside(held: Mapping[Any, Any]) -> NamedArrays:
+    """Tensors and arrays by name; `InputError` unless all have as many rows."""
+    sizes = {name: len(part) if part.ndim else 0 for name, part in held.items()}
+    if len(set(sizes.values())) > 1:
+        few, many = (str(pick(sizes, key=sizes.__getitem__))[:80] for pick in (min, max))
+        raise InputError(f"the field {few!r} has fewer rows than {many!r}; give each a value for every row")
+    return NamedArrays(tuple(held.values()), dict(held), next(iter(sizes.values())))
 
 
 def _alike(values: list[np.ndarray], name: str) -> list[np.ndarray]:

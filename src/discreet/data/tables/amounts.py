@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from discreet.core.array_types import Array, BoolArray
-from discreet.data.tables.columns import Date, Number
+from discreet.data.tables.columns import EPOCH, Date, Number
 from discreet.data.tables.values import BadValue, Faults, Marks, first_rows_of, plain, shown, type_name
 
-_EPOCH = datetime.date(1970, 1, 1).toordinal()
 _CENSORED = re.compile(r"\s*(?:<=|>=|[<>≤≥])\s*")
 _COMMA = re.compile(r"\s*(?:<=|>=|[<>≤≥])?\s*[+-]?\d+,\d+\s*")
 _UNREADABLE = "?"
@@ -142,7 +141,7 @@ def _day(text: str, written: str | None) -> float | None:
     """Days since 1970, of a text in the declared format, or as 2024-12-31."""
     if written is not None:
         try:
-            return float(datetime.datetime.strptime(text, written).date().toordinal() - _EPOCH)
+            return float((datetime.datetime.strptime(text, written).date() - EPOCH).days)
         except ValueError:
             pass
     try:

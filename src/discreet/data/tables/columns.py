@@ -46,6 +46,9 @@ FILL_IN = "FILL_IN"
 """A draft's placeholder where public knowledge is needed."""
 
 
+EPOCH = datetime.date(1970, 1, 1)
+"""Days are counted from this one."""
+
 LARGEST = 1e30
 """The largest end of a range: a model computes in float32, whose largest number is 3.4e38."""
 
@@ -172,8 +175,7 @@ class Date(Frozen):
     @property
     def bounds(self) -> tuple[float, float]:
         """`low` and `high` as days since 1970."""
-        start = datetime.date(1970, 1, 1).toordinal()
-        return float(self.low.toordinal() - start), float(self.high.toordinal() - start)
+        return float((self.low - EPOCH).days), float((self.high - EPOCH).days)
 
 
 def _names_a_day(written: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from discreet.data.tables.categories import TRUE, words_of
-from discreet.data.tables.columns import FILL_IN
+from discreet.data.tables.columns import EPOCH, FILL_IN
 from discreet.data.tables.drafting.from_public import PublicColumns
 from discreet.data.tables.drafting.plausible import plausible
 from discreet.data.tables.files.column_kinds import Kind
@@ -47,8 +47,6 @@ ROW_NUMBERS = "{type: ignore}  # by its name, numbers of rows, as pandas and R w
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__|Unnamed: 0")
 
 _FREE_TEXT = "of free text, {type: text} if alone"
-
-_EPOCH = datetime.date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +167,7 @@ def _date(name: str, kind: Kind, seen: Sequence[PublicColumns]) -> str:
     for public in seen:
         found = public.amounts.get(name)
         if found is not None and len(found):
-            first, last = (_EPOCH + datetime.timedelta(days=float(day)) for day in (found.min(), found.max()))
+            first, last = (EPOCH + datetime.timedelta(days=float(day)) for day in (found.min(), found.max()))
             years = f"low: {first.year}-01-01, high: {last.year + 1}-01-01"
             return f"{{type: date, {years}{written}}}  # as in {public.name}"
     return f"{{type: date, low: {FILL_IN}, high: {FILL_IN}{written}}}"

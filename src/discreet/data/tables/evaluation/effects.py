@@ -15,14 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.core.array_types import Array
-from discreet.data.tables.columns import Date, Number
+from discreet.data.tables.columns import EPOCH, Date, Number
 from discreet.data.tables.encoded_columns import amounts_at, bounds_of
 from discreet.data.tables.encoder import Encoder
 
 Answer = Callable[[Array], Array]
 """Encoded rows (rows, features) to decoded outputs (rows, outputs)."""
 
-_EPOCH = datetime.date(1970, 1, 1)
 _ROWS = 1000
 _SHUFFLES = 5
 _PLACES = 11
@@ -90,7 +89,7 @@ def _grid(encoder: Encoder, name: str, place: int) -> tuple[list[float | str], A
         places = np.linspace(0.0, 1.0, _PLACES)
         amounts = amounts_at(column, bounds_of(name, column), places)
         if isinstance(column, Date):
-            return [(_EPOCH + datetime.timedelta(days=round(float(day)))).isoformat() for day in amounts], places
+            return [(EPOCH + datetime.timedelta(days=round(float(day)))).isoformat() for day in amounts], places
         return [float(f"{amount:.6g}") for amount in amounts], places
     names = encoder.categories(name)
     if len(names) > _MOST_CATEGORIES:
