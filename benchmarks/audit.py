@@ -81,8 +81,8 @@ def honest(runs: int) -> None:
 
     def audited(seed: int) -> dict[str, Any]:
         chosen, subject = sound(seed)
-        outcomes = noise_outcomes(subject, steps=20) + draw_outcomes(subject, steps=48)
-        outcomes += charge_outcomes(subject) + metric_outcomes(subject)
+        outcomes = [*noise_outcomes(subject, steps=20), *draw_outcomes(subject, steps=48)]
+        outcomes += [*charge_outcomes(subject), *metric_outcomes(subject)]
         outcomes += game_outcomes(subject, runs=200) if seed % 4 == 0 else []
         found = Audit(tuple(outcomes))
         p = {one.name: one.p for one in outcomes if one.p is not None}

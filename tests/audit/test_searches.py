@@ -24,7 +24,7 @@ GRID = {"lr": [0.1, 0.3, 1.0], "clip_norm": [0.5]}
 )
 def test_the_best_of_a_secret_number(law: str, mean: float, more: dict[str, Any]) -> None:
     search = Search.make(GRID, mean, score="validation_accuracy", law_of_trials=law)
-    outcomes = search_outcomes(build(**more), search)
+    outcomes = list(search_outcomes(build(**more), search))
     assert [one.name for one in outcomes if failing(one)] == []
     assert {"search/runs", "search/candidates", "search/charges", "search/noise", "search/winner"} == {
         one.name for one in outcomes
@@ -42,7 +42,7 @@ def test_all_runs_of_a_search_share_the_checks_before_training(monkeypatch: pyte
     monkeypatch.setattr(where, counted)
     monkeypatch.setattr(search_check, "RUNS", 1)
     monkeypatch.setattr(search_check, "_laws", lambda *_: [])
-    search_outcomes(build(), Search.make(GRID, 2, score="validation_accuracy"))
+    list(search_outcomes(build(), Search.make(GRID, 2, score="validation_accuracy")))
     assert len(taken) == 1
 
 
@@ -65,7 +65,7 @@ def test_a_law_with_a_long_tail_takes_no_long_time() -> None:
 
 @pytest.mark.parametrize("more", [{"family": "texts"}, {"family": "language"}, {"unit": "user"}])
 def test_parts_of_the_data(more: dict[str, Any]) -> None:
-    outcomes = search_outcomes(build(**more), PartsSearch.make(GRID))
+    outcomes = list(search_outcomes(build(**more), PartsSearch.make(GRID)))
     assert [one.name for one in outcomes if failing(one)] == []
     assert {"search/parts", "search/charges", "search/choice"} == {one.name for one in outcomes}
 

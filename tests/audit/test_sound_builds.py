@@ -41,7 +41,7 @@ def test_one_unit_moves_no_more_than_it_may(number: int, engine: str, sampler: s
 @pytest.mark.parametrize(("sampler", "unit"), [*itertools.product(SAMPLERS, UNITS)])
 def test_noise_draws_and_charges_are_those_of_the_plan(sampler: str, unit: str) -> None:
     subject = build(**SAMPLERS[sampler], **UNITS[unit])
-    outcomes = noise_outcomes(subject, steps=20) + draw_outcomes(subject, steps=48) + charge_outcomes(subject)
+    outcomes = [*noise_outcomes(subject, steps=20), *draw_outcomes(subject, steps=48), *charge_outcomes(subject)]
     assert findings(outcomes) == []
     assert not [one.notice for one in outcomes if one.notice]
 

@@ -9,8 +9,8 @@ from broken_builds import Broken, patched
 from discreet.audit import FALSE_ALARM, Outcome, Subject
 from discreet.audit.builds.laws import search_check
 from discreet.audit.builds.laws.charges_check import charge_outcomes
-from discreet.audit.builds.laws.draws_check import each_draw_outcome
-from discreet.audit.builds.laws.metrics_check import each_metric_outcome
+from discreet.audit.builds.laws.draws_check import draw_outcomes
+from discreet.audit.builds.laws.metrics_check import metric_outcomes
 from discreet.audit.builds.laws.noise_law import noise_outcomes
 from discreet.audit.builds.laws.search_check import search_outcomes
 from discreet.audit.builds.replay import Replay
@@ -21,9 +21,9 @@ LIMIT = FALSE_ALARM / 20
 CHECKS: dict[str, Callable[[Subject], Iterable[Outcome]]] = {
     "replay": lambda subject: Replay(subject, steps=4).each(),
     "noise": lambda subject: noise_outcomes(subject, steps=20),
-    "draws": lambda subject: each_draw_outcome(subject, steps=64),
+    "draws": lambda subject: draw_outcomes(subject, steps=64),
     "charges": charge_outcomes,
-    "metrics": each_metric_outcome,
+    "metrics": metric_outcomes,
 }
 
 RUNS = {"search/runs": 1, "search/candidates": 1, "search/charges": 12, "search/noise": 12}

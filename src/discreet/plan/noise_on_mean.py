@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 from discreet.core.errors import InputError
@@ -18,7 +17,7 @@ def mean_noise(plan: Plan, step: int = 0) -> float:
     """
     if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < plan.steps:
         raise InputError(f"step must be 0 to {plan.steps - 1}, a step of the plan, got {step!r}")
-    return _at(plan.multipliers, step) * _norm(plan, step) / _at(plan.batches, step)
+    return value_at(plan.multipliers, step) * _norm(plan, step) / value_at(plan.batches, step)
 
 
 def mean_noises(plan: Plan) -> list[float]:
@@ -36,6 +35,15 @@ def each_step(phases: Sequence[tuple[float, int]]) -> list[float]:
     return [value for value, count in phases for _ in range(count)]
 
 
+def value_at(phases: Sequence[tuple[float, int]], step: int) -> float:
+    """The value of one step, counted from 0; that of the last one after all."""
+    for value, count in phases:
+        if step < count:
+            return value
+        step -= count
+    return phases[-1][0]
+
+
 def _norm(plan: Plan, step: int) -> float:
     norm = plan.clipping.norm_at(step)
     if norm is None:
@@ -43,8 +51,3 @@ def _norm(plan: Plan, step: int) -> float:
             f"with {plan.clipping.kind} clipping the noise follows from the model or the run, not the plan alone"
         )
     return norm
-
-
-def _at(phases: Sequence[tuple[float, int]], step: int) -> float:
-    ends = itertools.accumulate(count for _, count in phases)
-    return next(value for (value, _), end in zip(phases, ends, strict=True) if step < end)

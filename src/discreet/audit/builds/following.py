@@ -238,6 +238,9 @@ def _take(
             read.clear()
         for one in rows:
             one.on_read = None
-        trace.events = tuple(
-            one for event, count in flatten(session.ledger.spent(session.run)) for one in [event] * count
-        )
+        trace.events = each_event(session.ledger.spent(session.run))
+
+
+def each_event(event: Event) -> tuple[Event, ...]:
+    """The events that an event is made of, one for each charge."""
+    return tuple(one for part, count in flatten(event) for one in [part] * count)

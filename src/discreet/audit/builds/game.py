@@ -8,7 +8,7 @@ shown. How often it is guessed right bounds the privacy of a step from below; th
 from __future__ import annotations
 
 import math
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,17 +107,16 @@ class Played:
         return min(1.0, 2 * found, *(2 * len(self.tails) * one.p(mu) for one in self.tails))
 
 
-def game_outcomes(subject: Subject, *, runs: int = RUNS) -> list[Outcome]:
+def game_outcomes(subject: Subject, *, runs: int) -> Iterator[Outcome]:
     """`runs` releases in each world, with the loud canary (the first one, where rows are whole numbers)."""
-    start = time.process_time()
     base = subject.maker.units(ROWS, seed=5)
     made = canaries(subject.maker, base, subject.classes)
     canary = next((one for one in made if one.name == "loud"), made[0])
     found = _play(subject, base, canary, runs)
-    seconds = time.process_time() - start
     name, sigma = f"game/{canary.name}", subject.plan.multipliers[0][0]
     if isinstance(found, str):
-        return [Outcome(name, found, wrong=True, seconds=seconds)]
+        yield Outcome(name, found, wrong=True)
+        return
     low, claimed = found.mu(1 - CONFIDENCE), 1 / sigma
     epsilon, delta = (gdp.epsilon_bounds(low, subject.plan.delta)[0] if low > 0 else 0.0), subject.plan.delta
     most = gdp.epsilon_bounds(claimed, delta)[1]
@@ -127,7 +126,7 @@ def game_outcomes(subject: Subject, *, runs: int = RUNS) -> list[Outcome]:
         f"{delta_up(delta)}"
     )
     figures = {"mu": low, "claimed": claimed, "epsilon": epsilon, "runs": float(runs)}
-    return [Outcome(name, said, p=found.p(claimed), figures=figures, seconds=seconds)]
+    yield Outcome(name, said, p=found.p(claimed), figures=figures)
 
 
 def _play(subject: Subject, base: MadeUp, canary: Canary, runs: int) -> Played | str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from discreet.core.array_types import Array
 from discreet.plan import Plan
+from discreet.plan.noise_on_mean import value_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +22,11 @@ class Promised:
 
     def multiplier(self, step: int) -> float:
         """The noise multiplier of a step."""
-        return _at(self.plan.multipliers, step)
+        return value_at(self.plan.multipliers, step)
 
     def divisor(self, step: int) -> float:
         """The public number that the noisy sum of a step is divided by."""
-        return _at(self.plan.batches, step)
+        return value_at(self.plan.batches, step)
 
     def norms(self, bits: Sequence[float], *, still: bool = False) -> list[float]:
         """The clip norm of each step, of which `bits` are what was released beside the gradients: an adaptive norm
@@ -56,12 +57,3 @@ class Promised:
     def _clip(self, step: int, norm: float | None) -> tuple[float, float]:
         clip = self.plan.clipping.at(step, norm, self.multiplier(step))
         return clip.norm, clip.bit
-
-
-def _at(phases: Sequence[tuple[float, int]], step: int) -> float:
-    """The value of the phase that a step is in; of the last one after all."""
-    for value, count in phases:
-        if step < count:
-            return value
-        step -= count
-    return phases[-1][0]

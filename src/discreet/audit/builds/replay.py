@@ -7,9 +7,9 @@ statistics are needed. (Re:cord-play, arXiv 2602.17454, freezes outputs in this 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from discreet.audit.builds.following import Trace, follow
 from discreet.audit.builds.made_up import MadeUp
 from discreet.audit.builds.small_plans import adding_one, rescaled_rule, sampling_like, small
 from discreet.audit.builds.subject import Subject
-from discreet.audit.outcomes import Outcome
+from discreet.audit.outcomes import Outcome, timed
 from discreet.core.array_types import Array, IntArray
 from discreet.core.errors import DiscreetError, first_line
 from discreet.plan import IndividualSampling, Plan
@@ -59,7 +59,7 @@ class Replay:
 
     def outcomes(self) -> list[Outcome]:
         """All of `each`, with a notice if nothing that was added moved anything."""
-        found = list(self.each())
+        found = list(timed(self.each()))
         if not any(one.figures.get("moved", 0.0) > 0.5 for one in found):
             what = "no made-up unit moves a sum by half of what it may, so that nothing is shown; give rows of your own"
             found[0] = replace(found[0], notice=what)
@@ -71,25 +71,20 @@ class Replay:
         chunks = (1,) if self.subject.draws else CHUNKS
         made = canaries(self.subject.maker, self.base, self.subject.classes)
         whole = next((one for one in made if one.name in ("loud", "one token")), made[0])
-        yield _timed(lambda: self._repeated(chunks[0]))
+        yield self._repeated(chunks[0])
         by_label = label_canaries(self.subject.maker, self.base, self.subject.classes)
         for number, canary in enumerate([*made, *by_label]):
-            chunk = chunks[number % len(chunks)]
-            yield _timed(lambda canary=canary, chunk=chunk: self._added(canary, chunk))  # type: ignore[misc]
+            yield self._added(canary, chunks[number % len(chunks)])
         yield self.exchanged()
         for name, times in _NORMS.items():
-            yield _timed(
-                lambda name=name, times=times: _unless_refused(  # type: ignore[misc]
-                    name, lambda: self._other_norms(name, times, made[0], chunks[0])
-                )
-            )
-        yield _timed(lambda: _unless_refused(_ALONE, lambda: self._alone(whole, chunks[0])))
+            yield _unless_refused(name, partial(self._other_norms, name, times, made[0], chunks[0]))
+        yield _unless_refused(_ALONE, partial(self._alone, whole, chunks[0]))
 
     def exchanged(self) -> Outcome:
         """One unit exchanged for another, under the plan's own sampler if it can be."""
         chunk = 1 if self.subject.draws else _IN_PARTS
         made = canaries(self.subject.maker, self.base, self.subject.classes)
-        return _timed(lambda: _unless_refused("replay/exchanged", lambda: self._exchanged(made, chunk)))
+        return _unless_refused("replay/exchanged", partial(self._exchanged, made, chunk))
 
     def without(self, chunk: int | None) -> Trace:
         """The run without a canary."""
@@ -97,8 +92,8 @@ class Replay:
             self._known[chunk] = self._run(self.plan, self.base, chunk)
         return self._known[chunk]
 
-    def _run(self, plan: Plan, rows: MadeUp, chunk: int | None, lead: Trace | None = None, seed: int = 1000) -> Trace:
-        with self.subject.training(plan, rows, stream=TestStream(seed + (chunk or 0)), chunk=chunk) as training:
+    def _run(self, plan: Plan, rows: MadeUp, chunk: int | None, lead: Trace | None = None) -> Trace:
+        with self.subject.training(plan, rows, stream=TestStream(1000 + (chunk or 0)), chunk=chunk) as training:
             return follow(training, lead, in_chunks=chunk == _IN_PARTS)
 
     def _repeated(self, chunk: int | None) -> Outcome:
@@ -245,10 +240,3 @@ def _unless_refused(name: str, check: Callable[[], Outcome]) -> Outcome:
         return check()
     except DiscreetError as error:
         return Outcome(name, "not looked at", notice=f"its rows are refused ({first_line(error)})")
-
-
-def _timed(check: Callable[[], Outcome]) -> Outcome:
-    """The outcome of a check, with the processor time that it took."""
-    start = time.process_time()
-    found = check()
-    return replace(found, seconds=time.process_time() - start)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from discreet.audit.builds.game import RUNS, game_outcomes
 from discreet.audit.builds.laws.charges_check import charge_outcomes
 from discreet.audit.builds.laws.draws_check import STEPS as DRAWS
@@ -11,7 +13,7 @@ from discreet.audit.builds.laws.noise_law import noise_outcomes
 from discreet.audit.builds.laws.search_check import search_outcomes
 from discreet.audit.builds.replay import STEPS, Replay
 from discreet.audit.builds.subject import Subject
-from discreet.audit.outcomes import FALSE_ALARM, Audit
+from discreet.audit.outcomes import FALSE_ALARM, Audit, timed
 from discreet.plan import PartsSearch, Search
 
 
@@ -28,11 +30,13 @@ def audit_build(
     `search`: for settings, over runs of the subject; it is looked at too. `effort`: steps relative to the usual number
     of them. What is looked at does not depend on what is seen.
     """
-    outcomes = Replay(subject, steps=max(4, round(STEPS * effort))).outcomes()
-    outcomes += noise_outcomes(subject, steps=2 * max(10, round(20 * effort)))
-    outcomes += draw_outcomes(subject, steps=max(48, round(DRAWS * effort)))
-    outcomes += charge_outcomes(subject)
-    outcomes += metric_outcomes(subject)
-    outcomes += game_outcomes(subject, runs=max(100, round(RUNS * effort)))
-    outcomes += [] if search is None else search_outcomes(subject, search)
-    return Audit(tuple(outcomes), false_alarm)
+    replays = Replay(subject, steps=max(4, round(STEPS * effort))).outcomes()
+    others = itertools.chain(
+        noise_outcomes(subject, steps=2 * max(10, round(20 * effort))),
+        draw_outcomes(subject, steps=max(48, round(DRAWS * effort))),
+        charge_outcomes(subject),
+        metric_outcomes(subject),
+        game_outcomes(subject, runs=max(100, round(RUNS * effort))),
+        () if search is None else search_outcomes(subject, search),
+    )
+    return Audit((*replays, *timed(others)), false_alarm)

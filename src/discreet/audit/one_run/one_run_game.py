@@ -29,6 +29,7 @@ from discreet.core.errors import InputError
 from discreet.core.events import Gaussian
 from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
+from discreet.plan.noise_on_mean import each_step
 from discreet.randomness import Stream
 from discreet.training import EngineOptions, RunOptions, Training
 
@@ -142,8 +143,7 @@ class _Places:
     def __init__(self, training: Training, plan: Plan) -> None:
         self._clipping, self._moves, self._noises = training.clipping, [], []  # type: ignore[var-annotated]
         self._weight = dict(training.model.named_parameters())[PLACES]
-        self._divisors = [batch for batch, count in plan.batches for _ in range(count)]
-        self._multipliers = [multiplier for multiplier, count in plan.multipliers for _ in range(count)]
+        self._divisors, self._multipliers = each_step(plan.batches), each_step(plan.multipliers)
         training.optimizer.register_step_pre_hook(lambda *_: self._look())
 
     def _look(self) -> None:

@@ -195,7 +195,7 @@ def size_tests(rule: Slot, sizes: Array) -> Iterator[Test]:
         return
     total = int(sizes.sum())
     expected = len(sizes) * rule.chance * (len(rule.sizes) - 1)
-    yield f"{total} draws, expected {expected:.0f}", tails.of_law(total, _power(rule.sizes, len(sizes)))
+    yield f"{total} draws, expected {expected:.0f}", tails.of_law(total, tails.repeated_law(rule.sizes, len(sizes)))
     mode = int(rule.sizes.argmax())
     alike = int((sizes == mode).sum())
     yield f"{alike} batches of {mode}", tails.binomial(alike, len(sizes), float(rule.sizes[mode]))
@@ -213,17 +213,6 @@ def _again(drawn: BoolArray, chance: float) -> Iterator[Test]:
         common = int((drawn[first] & drawn[first + lag]).sum())
         sizes = list(zip(drawn[first].sum(1).tolist(), drawn[first + lag].sum(1).tolist(), strict=True))
         yield f"{lag} draws later again, {common} draws", tails.overlaps(common, units, sizes)
-
-
-def _power(law: Array, times: int) -> Array:
-    """The law of the sum of so many, by squaring; what is below 1e-300 in it is lost, on the side of smaller p."""
-    found, square = np.ones(1), law
-    while times:
-        if times % 2:
-            found = np.convolve(found, square)
-        times //= 2
-        square = np.convolve(square, square) if times else square
-    return found
 
 
 def cyclic(sampling: CyclicPoissonSampling, drawn: BoolArray, again: BoolArray) -> tuple[str | None, list[Test]]:

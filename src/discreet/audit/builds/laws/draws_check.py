@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -24,15 +22,8 @@ _MORE = 1.2
 """A data set of private size is tried again with so many times the units: the sampling rate must stay what it was."""
 
 
-def draw_outcomes(subject: Subject, *, steps: int = STEPS) -> list[Outcome]:
-    """Two runs on as many units as are declared, and two on more."""
-    start = time.process_time()
-    first, *others = each_draw_outcome(subject, steps=steps)
-    return [replace(first, seconds=time.process_time() - start), *others]
-
-
-def each_draw_outcome(subject: Subject, *, steps: int = STEPS) -> Iterator[Outcome]:
-    """The same, one after the other: runs are taken when their outcome is asked for."""
+def draw_outcomes(subject: Subject, *, steps: int) -> Iterator[Outcome]:
+    """Two runs on as many units as are declared, and two on more, taken when their outcome is asked for."""
     try:
         sampling = sampling_like(subject.plan.sampling, UNITS, SHARE)
         if not isinstance(sampling, CyclicPoissonSampling) and law_of(sampling, UNITS) is None:

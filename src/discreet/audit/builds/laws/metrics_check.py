@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from discreet.audit import tails
 from discreet.audit.builds.audit_stream import FreshNoise
 from discreet.audit.builds.canaries import Canary, canaries
-from discreet.audit.builds.following import Trace, follow
-from discreet.audit.builds.laws.charges_check import planned_events
+from discreet.audit.builds.following import Trace, each_event, follow
 from discreet.audit.builds.made_up import MadeUp
 from discreet.audit.builds.small_plans import adding_one, small
 from discreet.audit.builds.subject import Subject
@@ -28,16 +25,9 @@ _TOLERANCE = 1e-6
 _SHOWN = ("ordinary", "loud", "overflowing", "one token", "mislabelled", "far off")
 
 
-def metric_outcomes(subject: Subject) -> list[Outcome]:
+def metric_outcomes(subject: Subject) -> Iterator[Outcome]:
     """Runs that buy the plan's metrics after every few steps; nothing if it buys none. Metrics of held-out rows are
-    bought of those to train on, by the same code."""
-    start = time.process_time()
-    found = list(each_metric_outcome(subject))
-    return [replace(one, seconds=time.process_time() - start) for one in found[:1]] + found[1:]
-
-
-def each_metric_outcome(subject: Subject) -> Iterator[Outcome]:
-    """The same, one after the other: runs are taken when their outcome is asked for."""
+    bought of those to train on, by the same code. Runs are taken when their outcome is asked for."""
     if not subject.plan.metrics:
         return
     plan, rows = _plan(subject), subject.maker.units(ROWS, seed=8)
@@ -89,8 +79,8 @@ def _values(trace: Trace, name: str) -> Array:
 
 
 def _charged(plan: Plan, trace: Trace) -> Outcome:
-    name, wanted = "metrics/charges", planned_events(plan.event())
-    if list(trace.events) != wanted:
+    name, wanted = "metrics/charges", each_event(plan.event())
+    if trace.events != wanted:
         said = f"{len(trace.events)} releases are charged, or others than the {len(wanted)} that the plan says"
         return Outcome(name, said, wrong=True)
     return Outcome(name, f"{len(trace.bought)} metrics and {trace.steps} steps, each charged as planned")

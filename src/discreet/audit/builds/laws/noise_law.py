@@ -7,8 +7,7 @@ second led along the first: so the noise beside real sums, at every noise multip
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -34,32 +33,28 @@ ROWS = 24
 _PHASES = 6
 
 
-def noise_outcomes(subject: Subject, *, steps: int = 40) -> list[Outcome]:
+def noise_outcomes(subject: Subject, *, steps: int) -> Iterator[Outcome]:
     """The noise of an empty batch, and beside drawn ones. Even numbers of steps: the first half chooses what to look
     at closely in the second."""
-    start = time.process_time()
     runs = [_alone(subject, steps) for _ in range(2)]  # the second must not repeat the first
     problem = next((found for found in (_fault(one) for one in runs) if found), None)
     if problem is not None:
-        return [Outcome("noise/empty batches", problem, wrong=True, seconds=time.process_time() - start)]
+        yield Outcome("noise/empty batches", problem, wrong=True)
+        return
     spans = _spans(subject, runs[0])
     alone = np.concatenate([_standard(one) for one in runs])
-    found = [
-        scale("noise/scale, nobody drawn", alone, spans),
-        scale_of_each_number("noise/scale of each number", alone, spans),
-        law("noise/law", alone, spans),
-        steps_apart("noise/steps and runs", alone),
-        steps_apart_by_tensor("noise/steps, tensor by tensor", alone, spans),
-        tensors_apart("noise/tensors", alone, spans),
-        places_apart("noise/places", alone, spans),
-    ]
-    found[0] = replace(found[0], seconds=time.process_time() - start)
-    return [*found, *_beside_sums(subject, max(8, steps // 5))]
+    yield scale("noise/scale, nobody drawn", alone, spans)
+    yield scale_of_each_number("noise/scale of each number", alone, spans)
+    yield law("noise/law", alone, spans)
+    yield steps_apart("noise/steps and runs", alone)
+    yield steps_apart_by_tensor("noise/steps, tensor by tensor", alone, spans)
+    yield tensors_apart("noise/tensors", alone, spans)
+    yield places_apart("noise/places", alone, spans)
+    yield from _beside_sums(subject, max(8, steps // 5))
 
 
-def _beside_sums(subject: Subject, steps: int) -> list[Outcome]:
+def _beside_sums(subject: Subject, steps: int) -> Iterator[Outcome]:
     """The noise of drawn batches, over the phases of the plan."""
-    start = time.process_time()
     try:
         sampling = sampling_like(subject.plan.sampling, ROWS, 0.4)
     except InputError:
@@ -72,13 +67,11 @@ def _beside_sums(subject: Subject, steps: int) -> list[Outcome]:
     name = "noise/scale, batches drawn"
     problem = _fault(one) or _fault(other)
     if problem:
-        return [Outcome(name, problem, wrong=True, seconds=time.process_time() - start)]
+        yield Outcome(name, problem, wrong=True)
+        return
     between = (_standard(one) - _standard(other)) / np.sqrt(2)
-    found = [
-        scale(name, between, _spans(subject, one), phases=[count for _, count in noise]),
-        steps_apart("noise/steps, batches drawn", between),
-    ]
-    return [replace(found[0], seconds=time.process_time() - start), found[1]]
+    yield scale(name, between, _spans(subject, one), phases=[count for _, count in noise])
+    yield steps_apart("noise/steps, batches drawn", between)
 
 
 def _alone(subject: Subject, steps: int) -> Trace:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import numpy as np
 import torch
 
 from discreet.audit import tails
-from discreet.audit.builds.laws.charges_check import planned_events
+from discreet.audit.builds.following import each_event
 from discreet.audit.builds.made_up import MadeUp
 from discreet.audit.builds.small_plans import adding_one, small
 from discreet.audit.builds.subject import Subject, memory
@@ -74,23 +72,21 @@ class _Watched(Tuning):
         return found
 
 
-def search_outcomes(subject: Subject, search: Search | PartsSearch) -> list[Outcome]:
+def search_outcomes(subject: Subject, search: Search | PartsSearch) -> Iterator[Outcome]:
     """Searches of the kind and law of `search`, with up to four candidates, over short runs on made-up rows.
 
     Runs are scored by public made-up rows, or by the last part of the data. What a run itself releases is the matter of
     the other checks. Runs are carried out in a few searches, and only counted in many more.
     """
-    start = time.process_time()
     count = min(CANDIDATES, len(search.candidates))
     scored = {"score": "loss", "bound": _BOUND}
     grid = grid_of({"candidate": list(range(max(2, count)))})
     with tempfile.TemporaryDirectory(dir=memory()) as folder, subject.checks_once():
         if isinstance(search, PartsSearch):
-            found = _of_parts(_parts(subject, search.model_copy(update={"grid": grid} | scored), Path(folder)))
+            yield from _of_parts(_parts(subject, search.model_copy(update={"grid": grid} | scored), Path(folder)))
         else:
             made = search.model_copy(update={"grid": grid, "score": _SCORE, "initial_states": ()})
-            found = _of_trials(_tuning(subject, made, subject.maker.units(ROWS, seed=9), Path(folder)))
-    return [replace(found[0], seconds=time.process_time() - start), *found[1:]]
+            yield from _of_trials(_tuning(subject, made, subject.maker.units(ROWS, seed=9), Path(folder)))
 
 
 def _tuning(subject: Subject, search: Search | PartsSearch, rows: MadeUp, folder: Path) -> _Watched:
@@ -156,7 +152,7 @@ def _charged(tuning: _Watched) -> bool:
     """Whether the ledger holds the event of the whole search and nothing else, charged before the first run."""
     events = Compose(tuple(from_json(one.content) for one in tuning.charged if one.kind == "reservation"))
     first = all(before == len(tuning.charged) for _, before, _ in tuning.trials)
-    return first and planned_events(events) == planned_events(tuning.plan.event())
+    return first and each_event(events) == each_event(tuning.plan.event())
 
 
 def _state(trained: Trained) -> str:
