@@ -25,14 +25,13 @@ from discreet.plan import pricing, timeline
 from discreet.plan.adaptive.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.batches import RatePhase, check_rates, check_strategy, rate_phases, spread, steps_for
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
-from discreet.plan.fixed import NoisePhase
+from discreet.plan.fixed import FixedPlan, NoisePhase
 from discreet.plan.holdout import Holdout, as_holdout, training_units
 from discreet.plan.metrics import Metric, check_metrics
 from discreet.plan.plan_facts import facts_of
 from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, set_aside
 from discreet.plan.pydantic_base import validate
-from discreet.plan.run_plan import RunPlan
 from discreet.plan.sampling import Count, Draw, Positive, Sampling
 from discreet.plan.tuning.kinds import AnySearch
 from discreet.sampling import OVERFLOW, PoissonSampling, Sampler
@@ -42,7 +41,7 @@ Delta = Annotated[float, Field(gt=0, lt=1)]
 _BLOCK, _MOST_BLOCKS = 50, 1000
 
 
-class Plan(RunPlan):
+class Plan(FixedPlan):
     """The privacy plan of a training run: public facts only, frozen, and fixed before the data is seen.
 
     | field         | meaning                                                                                     |

@@ -2,42 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
-
-from discreet.core.adjacency import Adjacency, Unit
-from discreet.core.guarantee import Guarantee
 from discreet.core.rounding import delta_up, places_up
-from discreet.plan.adaptive.odometer_rule import Reading
-from discreet.plan.clip_rules import ClipRule
 from discreet.plan.fixed import FixedPlan
-from discreet.plan.metrics import Metric
-from discreet.plan.sampling import Sampling
-
-
-class AnyPlan(Protocol):
-    """Figures of fixed plans and of adaptive ones."""
-
-    @property
-    def adjacency(self) -> Adjacency: ...
-    @property
-    def unit(self) -> Unit: ...
-    @property
-    def population(self) -> float: ...
-    @property
-    def sampling(self) -> Sampling: ...
-    @property
-    def expected_batch(self) -> float: ...
-    @property
-    def clipping(self) -> ClipRule: ...
-    @property
-    def metrics(self) -> Sequence[Metric]: ...
-    @property
-    def odometer(self) -> Reading | None: ...
-    @property
-    def delta(self) -> float: ...
-
-    def guarantee(self) -> Guarantee: ...
+from discreet.plan.run_plan import RunPlan
 
 
 def facts_of(plan: FixedPlan) -> dict[str, str | None]:
@@ -48,7 +15,7 @@ def facts_of(plan: FixedPlan) -> dict[str, str | None]:
     return named_facts(plan, f"{plan.steps:,} ({plan.epochs:.3g} epochs)", noise)
 
 
-def named_facts(plan: AnyPlan, steps: str, noise: str, **more: str) -> dict[str, str | None]:
+def named_facts(plan: RunPlan, steps: str, noise: str, **more: str) -> dict[str, str | None]:
     """The same of any plan, with the words for its steps and its noise; `more` is put behind them."""
     return {
         "protected": f"one {plan.unit.value}, {plan.adjacency.value}",
@@ -66,7 +33,7 @@ def named_facts(plan: AnyPlan, steps: str, noise: str, **more: str) -> dict[str,
     }
 
 
-def _odometer(plan: AnyPlan) -> str | None:
+def _odometer(plan: RunPlan) -> str | None:
     """The kind of odometer and where it ends the run, in words; None without one."""
     if plan.odometer is None:
         return None

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from pydantic import PrivateAttr, model_validator
 
-from discreet.core.adjacency import Adjacency
+from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
+from discreet.core.events import Event
+from discreet.core.guarantee import Guarantee
 from discreet.core.html import fact_lines, fact_table
+from discreet.plan.adaptive.odometer_rule import Reading
+from discreet.plan.clip_rules import ClipRule
 from discreet.plan.holdout import Holdout, as_holdout, training_units
 from discreet.plan.metrics import Metric
 from discreet.plan.pydantic_base import Frozen, in_our_words
@@ -38,9 +42,25 @@ class RunPlan(Frozen):
 
     if TYPE_CHECKING:  # each kind declares its fields in the order in which it is published
         adjacency: Adjacency
+        unit: Unit
         sampling: Sampling
         population: float
+        clipping: ClipRule
+        metrics: tuple[Metric, ...]
+        before: tuple[Event, ...]
         holdout: Holdout | None
+        odometer: Reading | None
+        delta: float
+        block: int
+
+        @property
+        def steps(self) -> int: ...
+        @property
+        def charges(self) -> int: ...
+        @property
+        def multipliers(self) -> list[tuple[float, int]]: ...
+
+        def guarantee(self) -> Guarantee: ...
 
     @model_validator(mode="after")
     def _drawn(self) -> Self:
