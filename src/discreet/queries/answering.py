@@ -20,13 +20,13 @@ from discreet.accounting.account import parse
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.array_types import Array
+from discreet.core.assumptions import CHOICE
 from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, Poisson
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
 from discreet.queries.charging import Account, Payment, check_account
 from discreet.queries.choices import Choice, Quantile
-from discreet.queries.draws import CHOICE_ASSUMPTION
 from discreet.queries.rows import numbered, private_rows, usable
 from discreet.queries.sums import Count, Covariance, Histogram, Mean, NoisySum, Sum, check_multiplier, events
 from discreet.randomness import Purpose, RoundedSampler, Substream
@@ -130,7 +130,7 @@ def release(
     )
     account.done(payment)
     assumptions = [] if all(math.isnan(multiplier) for multiplier in noise) else [account.sampler.assumption]
-    assumptions += [CHOICE_ASSUMPTION] if any(math.isnan(multiplier) for multiplier in noise) else []
+    assumptions += [CHOICE] if any(math.isnan(multiplier) for multiplier in noise) else []
     return Answers(values, event, payment.receipt, payment.guarantee, tuple(assumptions))
 
 
@@ -147,20 +147,11 @@ def _check_empty(query: AnyQuery, empty: Array, multiplier: float, account: Acco
         query.check_empty(empty, account.adjacency)
         return
     for total in query.sums(empty, multiplier):
-        if not _deviations(total, multiplier) <= LARGEST_SCALE:
+        if not total.deviation(multiplier) <= LARGEST_SCALE:
             raise InputError(
                 f"{type(query).__name__}: a noise multiplier of {multiplier:g} is too large for the grid of its sums "
                 f"(noise of at most 2^50 steps of {total.unit:g}); take less noise"
             )
-
-
-def _scale(total: NoisySum, multiplier: float) -> int:
-    """The noise standard deviation in units of the sum, rounded up to a whole number."""
-    return math.ceil(_deviations(total, multiplier))
-
-
-def _deviations(total: NoisySum, multiplier: float) -> float:
-    return multiplier * total.contribution * (1 + 2.0**-50)
 
 
 def _answer(
@@ -183,7 +174,8 @@ def _with_noise(total: NoisySum, multiplier: float, sampler: RoundedSampler, sub
     has as many digits as it needs: cut or wrapped to 64 bits it would be as private and wrong, and a refusal would say
     how many rows there are. Only the noisy sum is rounded, to float64.
     """
-    noise = sampler.draw(substream, total.units.size, _scale(total, multiplier)).reshape(total.units.shape)
+    scale = math.ceil(total.deviation(multiplier))
+    noise = sampler.draw(substream, total.units.size, scale).reshape(total.units.shape)
     noisy: Array = np.asarray(total.units + noise, dtype=object).astype(np.float64) * total.unit
     return noisy
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.core import assumptions
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials, fewest, first_mass, next_ratio
 from discreet.randomness import Substream
-
-CHOICE_ASSUMPTION = assumptions.CHOICE
-"""What a choice rests on beside its theorem."""
 
 _MOST_TRIALS = 10**7
 _LARGEST_POISSON_MEAN = 600.0

@@ -46,7 +46,7 @@ def frequent(counts: Mapping[str, int], event: SparseHistogram, account: Account
     _check_counts(counts)
     names = sorted(name for name, count in counts.items() if count)
     total = counted(Query.HISTOGRAM, np.array([counts[name] for name in names], np.int64), event.noise_multiplier)
-    scale = math.ceil(event.noise_multiplier * total.contribution * (1 + 2.0**-50))
+    scale = math.ceil(total.deviation(event.noise_multiplier))
     if scale > LARGEST_SCALE:
         raise InputError(f"a noise multiplier of {event.noise_multiplier:g} is too large for whole counts; take less")
     payment = account.pay(event)

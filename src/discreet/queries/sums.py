@@ -48,6 +48,10 @@ class NoisySum:
     contribution: float
     unit: float
 
+    def deviation(self, multiplier: float) -> float:
+        """The standard deviation of the noise, in units of the sum, rounded up."""
+        return multiplier * self.contribution * (1 + 2.0**-50)
+
 
 class SumQuery(Protocol):
     """A query answered from sums with Gaussian noise."""
