@@ -109,7 +109,7 @@ def _answered(name: str, question: Question, facts: dict[str, Any], folder: Path
     return Check(name, passed, plain(detail))
 
 
-def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+def _kind(facts: dict[str, Any]) -> tuple[bool, str]:
     claim = facts["claim"]
     adaptive = adaptive_run.is_adaptive(facts)
     methods = (
@@ -134,7 +134,7 @@ def _sampled(event: dict[str, Any]) -> bool:
     return event["event"] in ("poisson", "truncated_poisson") and event["rate"] < 1
 
 
-def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+def _mechanism(facts: dict[str, Any]) -> tuple[bool, str]:
     mechanism, individual = facts["mechanism"], facts["plan"]["sampling"]["kind"] == "individual"
     known = mechanism["noise"] in ("fast", "exact")
     known = known and assumptions.known_engine(mechanism["engine"], mechanism["float_bits"])
@@ -169,16 +169,6 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     return known and assumed and mechanism["randomness"] == "system", said
 
 
-def _public_rows(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
-    """Rows whose gradient joins every step are declared, and cost nothing."""
-    return public_rows.check(facts)
-
-
-def _canaries(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
-    """Made-up texts among the training rows are those that were declared, and each is shown with its exposure."""
-    return shown_canaries.check(facts, folder)
-
-
 def _public_tensors(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     """Everything in the model but the private parameters is as declared before training."""
     return check_public_tensors(tuning.one_run(facts), folder)
@@ -196,7 +186,7 @@ def _plan(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     return True, "plan, plan.yaml, fingerprint and claim agree"
 
 
-def _events(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+def _events(facts: dict[str, Any]) -> tuple[bool, str]:
     """The events are those that the plan produces, step by step, or those that were charged in an adaptive run."""
     plan = facts["plan"]
     if facts["mechanism"]["sampler"] != plan["sampling"]["kind"]:
@@ -217,50 +207,45 @@ def _clipping(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     return check_clipping(tuning.one_run(facts), tensor_sizes(content), tensor_digests(content))
 
 
-def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
-    """The blocks that were charged follow each other, and are the first steps of the plan."""
-    return ledger_record.check(facts)
-
-
-def _epsilon(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+def _epsilon(facts: dict[str, Any]) -> tuple[bool, str]:
     if adaptive_run.is_adaptive(facts):
         return adaptive_run.check_epsilon(facts)
     return tuning.check_epsilon(facts) if tuning.is_search(facts) else fixed_plan.check_epsilon(facts)
 
 
-def _metrics(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+def _metrics(facts: dict[str, Any]) -> tuple[bool, str]:
     """Every figure of private rows was paid for."""
     return private_metrics.check_bought(tuning.one_run(facts))
 
 
-def _search(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
-    """The claim about a search for settings follows from the plan."""
-    return tuning.check_search(facts)
-
-
-def _ex_post(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+def _ex_post(facts: dict[str, Any]) -> tuple[bool, str]:
     """The claim ex post is the reading of the plan's odometer for the charged blocks."""
     blocks = [entry["body"] for entry in facts["ledger"]["entries"] if entry["kind"] == "reservation"]
     return odometer.check_ex_post(facts, {"event": "compose", "of": blocks})
 
 
+def _of_facts(check: Callable[[dict[str, Any]], tuple[bool, str]]) -> Question:
+    """A question about the certificate alone."""
+    return lambda facts, _folder: check(facts)
+
+
 _QUESTIONS: tuple[tuple[str, Question], ...] = (
-    ("claim", _kind),
-    ("mechanism", _mechanism),
-    ("public rows", _public_rows),
+    ("claim", _of_facts(_kind)),
+    ("mechanism", _of_facts(_mechanism)),
+    ("public rows", _of_facts(public_rows.check)),
     ("model", check_model),
     ("files", check_files),
-    ("canaries", _canaries),
+    ("canaries", shown_canaries.check),
     ("released", check_released),
     ("public tensors", _public_tensors),
     ("plan", _plan),
-    ("events", _events),
+    ("events", _of_facts(_events)),
     ("clipping", _clipping),
-    ("ledger", _ledger),
-    ("metrics", _metrics),
-    ("search", _search),
-    ("epsilon", _epsilon),
-    ("ex post", _ex_post),
+    ("ledger", _of_facts(ledger_record.check)),
+    ("metrics", _of_facts(_metrics)),
+    ("search", _of_facts(tuning.check_search)),
+    ("epsilon", _of_facts(_epsilon)),
+    ("ex post", _of_facts(_ex_post)),
 )
 
 
