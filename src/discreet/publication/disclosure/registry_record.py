@@ -40,7 +40,7 @@ def record(one: Certified, holder: Holder) -> dict[str, Any]:
                 "unprotected_quantities": says.answered(one)["Not private"],
             },
             "privacy_loss": _loss(one, holder),
-            "deployment_model": _model(one, holder),
+            "deployment_model": _model(holder),
             "implementation": _implementation(one, holder),
             "administrative": _administrative(holder),
         },
@@ -103,7 +103,7 @@ def _loss(one: Certified, holder: Holder) -> dict[str, Any]:
     }
 
 
-def _model(one: Certified, holder: Holder) -> dict[str, Any]:
+def _model(holder: Holder) -> dict[str, Any]:
     return {
         "model_name": "Central",
         **_given("trust_assumptions", holder.trust),

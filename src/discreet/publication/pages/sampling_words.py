@@ -8,11 +8,11 @@ from typing import Any
 
 from discreet.core.events import Event, steps_of
 from discreet.publication.pages.formats import number
-from discreet.publication.pages.unit_words import ROW, Words
+from discreet.publication.pages.unit_words import Words
 from discreet.sampling import SAMPLERS, NoSampling
 
 
-def how_drawn(sampling: Mapping[str, Any], population: float, words: Words = ROW, *, changes: bool = False) -> str:
+def how_drawn(sampling: Mapping[str, Any], population: float, words: Words, *, changes: bool) -> str:
     """One sentence about a plan's sampling. `changes`: the probability differs between steps."""
     if changes:
         return f"In each step every {words.one} is drawn independently, with a probability that changes over the steps."
@@ -20,7 +20,7 @@ def how_drawn(sampling: Mapping[str, Any], population: float, words: Words = ROW
     return _filled(record.SENTENCE, words, {"population": population, **sampling})
 
 
-def who_took_part(event: Event, words: Words = ROW) -> str:
+def who_took_part(event: Event, words: Words) -> str:
     """A few words about the draw of an event."""
     record = next((one for one in SAMPLERS.values() if one.EVENT is type(event)), NoSampling)
     values = {one.name: getattr(event, one.name) for one in fields(event)}
