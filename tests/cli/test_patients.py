@@ -15,7 +15,7 @@ import yaml
 from scipy import stats
 from torch import Tensor, nn
 
-from discreet.cli.options.table import TableOptions
+from discreet.jobs.tables.table_facts import TableFacts
 from discreet.jobs.tables.table_source import TableSource, recipe_for
 from discreet.plan import NoSampling, Plan, PoissonSampling
 from discreet.randomness import TestStream
@@ -64,7 +64,7 @@ def training(path: Path, plan: Plan, unit: str = "patient") -> Iterator[Training
     """On the table, as the command assembles it, with a made-up stream."""
     Path("s.yaml").write_text(yaml.safe_dump(SCHEMA | {"unit": unit, "rows_per_unit": MOST if unit != "row" else 1}))
     budget = {"epsilon": 3.0, "delta": 1e-3}
-    recipe = recipe_for(path, TableOptions(schema=Path("s.yaml")), [], budget)
+    recipe = recipe_for(path, TableFacts(schema=Path("s.yaml")), [], budget)
     assert recipe.table is not None
     with TableSource(path, None).opened(recipe, recipe.table, Path("run")) as ready:
         model = recipe.build_model()

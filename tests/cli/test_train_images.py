@@ -12,8 +12,8 @@ import yaml
 from PIL import Image
 
 from discreet.cli.app import run
-from discreet.cli.options.table import TableOptions
 from discreet.cli.show.prices import unmeasured
+from discreet.jobs.tables.table_facts import TableFacts
 from discreet.jobs.tables.table_source import TableSource, recipe_for
 from discreet.training import Training
 
@@ -112,7 +112,7 @@ def test_how_a_folder_is_measured_is_said_of_folders() -> None:
     """Paths name its images, so rows can be held out without a schema."""
     write()
     facts = {"epsilon": 3.0, "population": 120.0}
-    said = unmeasured(recipe_for(Path("private"), TableOptions(), [], facts), TableSource(Path("private"), None))
+    said = unmeasured(recipe_for(Path("private"), TableFacts(), [], facts), TableSource(Path("private"), None))
     assert said[0].startswith("nothing measures the model: --test FOLDER does, on images that may be public; --holdout")
     assert "row_id" not in said[0]
 

@@ -166,15 +166,13 @@ def test_a_text_is_cut_by_itself_and_a_chat_goes_through_its_template() -> None:
 
 def test_two_runs_begin_with_the_same_adapters() -> None:
     from discreet.certificate.described import About
-    from discreet.cli.options.language_model import LanguageOptions
-    from discreet.cli.options.table import TableOptions
     from discreet.jobs.language.begun_options import Said
-    from discreet.jobs.language.language_facts import Budget, Settings
+    from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
     from discreet.jobs.language.language_run import LanguageJob
-    from discreet.jobs.tables.table_facts import WideFacts
+    from discreet.jobs.tables.table_facts import TableFacts, WideFacts
 
-    facts, table = LanguageOptions(model=model_folder(Path("tiny")), lora=2), TableOptions(unit="row")
-    object.__setattr__(table, "wide", WideFacts(text="review"))
+    facts = LanguageFacts(model=model_folder(Path("tiny")), lora=2)
+    table = TableFacts(unit="row", wide=WideFacts(text="review"))
     said = Said(Path("reviews.csv"), facts, table, Budget(1.0, 1e-3, 60), Settings(), None, About())
     job: Any = LanguageJob.of(said)
     one, other = (job._loaded([])[1].state_dict() for _ in range(2))

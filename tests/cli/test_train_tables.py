@@ -13,8 +13,8 @@ import pytest
 from table_runs import FEW, SCHEMA, predicted, trained, write
 
 from discreet.cli.app import run
-from discreet.cli.options.table import TableOptions
 from discreet.jobs.tables import table_source as table_module
+from discreet.jobs.tables.table_facts import TableFacts
 from discreet.jobs.tables.table_source import recipe_for
 from discreet.jobs.train import Job
 from discreet.ledger import Ledger
@@ -33,7 +33,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_second_half_of_the_steps_is_averaged(more: list[str], start: int) -> None:
     write()
-    options = TableOptions(schema=Path("s.yaml"), target="ill")
+    options = TableFacts(schema=Path("s.yaml"), target="ill")
     recipe = recipe_for(Path("patients.csv"), options, more, {"epsilon": 8.0, "delta": 1e-4})
     assert recipe.averaging is not None
     assert recipe.averaging.start == start

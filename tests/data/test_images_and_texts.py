@@ -13,13 +13,13 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
-from discreet.cli.options.image_or_text import WideOptions
 from discreet.data.hashing import hashed
 from discreet.data.tables import Category, Encoder, Schema, new_rows, private_table, public_table
 from discreet.data.tables.images.image_file import pixels
 from discreet.data.tables.wide import FreeText, Image
 from discreet.data.tables.words import numbered
 from discreet.jobs.tables.image_or_text_schema import schema_of_folder
+from discreet.jobs.tables.table_facts import WideFacts
 from discreet.plan.pydantic_base import validate
 
 
@@ -146,12 +146,12 @@ def test_what_a_folder_declares_comes_from_names_and_public_images(tmp_path: Pat
     colours = content(np.stack([GREY] * 3, axis=2))
     (private / "a" / "coloured.png").write_bytes(colours)
     facts = {"unit": "row", "population": 4.0}
-    grey = [schema_of_folder(private, test, WideOptions(), facts) for test in (None, public)]
+    grey = [schema_of_folder(private, test, WideFacts(), facts) for test in (None, public)]
     assert grey[0] == grey[1]
     assert grey[0].wide == ("path", Image(size=(28, 28), mode="grey"))
     assert grey[0].columns["class"] == Category(categories=("a", "b"))
     (public / "b" / "coloured.png").write_bytes(colours)
-    coloured = schema_of_folder(private, public, WideOptions(), facts)
+    coloured = schema_of_folder(private, public, WideFacts(), facts)
     assert coloured.wide == ("path", Image(size=(32, 32), mode="rgb"))
-    said = schema_of_folder(private, public, WideOptions(size="40x30", mode="grey"), facts)
+    said = schema_of_folder(private, public, WideFacts(size="40x30", mode="grey"), facts)
     assert said.wide == ("path", Image(size=(40, 30), mode="grey"))

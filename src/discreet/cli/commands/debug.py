@@ -17,8 +17,8 @@ from discreet.cli.options.run import (
     SettingsOption,
     overrides_of,
 )
-from discreet.cli.options.shared import with_options
-from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.cli.options.table import with_table
+from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 
 if TYPE_CHECKING:
     from discreet.recipes.ladder import Rung
@@ -41,13 +41,13 @@ _CHANCE = 2.0
 """The standard errors of a difference of two accuracies up to which chance explains it."""
 
 
-@with_options(TableOptions)
+@with_table
 def debug(
     recipe: Annotated[
         str, typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images.")
     ] = "digits",
     data: DataOption = None,
-    options: TableOptions = NO_TABLE,
+    options: TableFacts = NO_TABLE,
     all_public: Annotated[
         bool, typer.Option("--all-public", help="All rows are declared public, also those to train on.")
     ] = False,

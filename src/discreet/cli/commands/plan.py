@@ -16,13 +16,13 @@ from discreet.cli.options.run import (
     SettingsOption,
     overrides_of,
 )
-from discreet.cli.options.shared import with_options
-from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.cli.options.table import with_table
 from discreet.cli.show import cards as on_paper
 from discreet.cli.show import planned
+from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 
 
-@with_options(TableOptions)
+@with_table
 def plan(
     recipe: Annotated[
         str, typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images, as of train.")
@@ -30,7 +30,7 @@ def plan(
     data: Annotated[
         Path | None, typer.Option("--data", help="As of train, whose options fit here: no row is needed, none is read.")
     ] = None,
-    options: TableOptions = NO_TABLE,
+    options: TableFacts = NO_TABLE,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     population: PopulationOption = None,

@@ -14,7 +14,7 @@ import typer
 
 from discreet.cli.loading import by_first_process, in_all_processes, loading, to_terminal
 from discreet.cli.options.json_output import echo_json
-from discreet.cli.options.language_model import NO_MODEL, LanguageOptions
+from discreet.cli.options.language_model import NO_MODEL, with_language
 from discreet.cli.options.run import (
     AuditOption,
     DataOption,
@@ -43,8 +43,7 @@ from discreet.cli.options.run import (
     about_of,
     overrides_of,
 )
-from discreet.cli.options.shared import with_options
-from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.cli.options.table import with_table
 from discreet.cli.options.user_ledger import ledger_of
 from discreet.cli.show import planned, prices
 from discreet.cli.show.messages import spoken
@@ -60,7 +59,8 @@ from discreet.core.metric_names import (
 )
 from discreet.core.processes import launched, rank, world_size
 from discreet.jobs.language.begun_options import Said, is_begun
-from discreet.jobs.language.language_facts import Budget, Settings
+from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
+from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 
 if TYPE_CHECKING:
     from discreet.certificate.described import About
@@ -77,15 +77,15 @@ _BEGUN_WITH = (
 _PUBLISHED = "{}: published before; the key of its noise, which was left, is destroyed now"
 
 
-@with_options(LanguageOptions)
-@with_options(TableOptions)
+@with_language
+@with_table
 def train(
     context: typer.Context,
     recipe: RecipeArgument = None,
     data: DataOption = None,
-    options: TableOptions = NO_TABLE,
+    options: TableFacts = NO_TABLE,
     sites: SitesOption = None,
-    language: LanguageOptions = NO_MODEL,
+    language: LanguageFacts = NO_MODEL,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     population: PopulationOption = None,
@@ -152,7 +152,7 @@ def _job(
     out: Path | None,
     settings: Sequence[str] | None,
     overrides: Mapping[str, object],
-    options: TableOptions,
+    options: TableFacts,
     about: About,
     resume: Path | None,
     sites: int | None,

@@ -25,12 +25,12 @@ from discreet.cli.options.run import (
     overrides_of,
 )
 from discreet.cli.options.search import GridOption, KindOption, LawOption, TrialsOption
-from discreet.cli.options.shared import with_options
-from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.cli.options.table import with_table
 from discreet.cli.options.user_ledger import ledger_of
 from discreet.cli.show import prices, public_rows
 from discreet.cli.show.messages import spoken
 from discreet.core.rounding import delta_up, rounded_up
+from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 
 if TYPE_CHECKING:
     from discreet.core.guarantee import Guarantee
@@ -43,7 +43,7 @@ _LOGISTIC = math.pi / math.sqrt(3)
 """The standard deviation of the difference of two standard Gumbel variables."""
 
 
-@with_options(TableOptions)
+@with_table
 def tune(
     recipe: Annotated[
         str, typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images, as of train.")
@@ -57,7 +57,7 @@ def tune(
         typer.Option("--score", help="A metric [held-out rows, or validation]; of parts: [accuracy] or loss:BOUND."),
     ] = None,
     data: DataOption = None,
-    options: TableOptions = NO_TABLE,
+    options: TableFacts = NO_TABLE,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     population: PopulationOption = None,

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, get_type_hints
+from types import MappingProxyType
+from typing import Annotated, Any, cast, get_type_hints
 
 Command = Callable[..., None]
 
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
-def with_options(kind: type[Any]) -> Callable[[Command], Command]:
+
+def with_options(kind: type[Any], said: Mapping[str, Any] = _NONE) -> Callable[[Command], Command]:
     """Give a command that has a parameter of type `kind`, a dataclass, the fields of that as options in its place.
 
-    A field that is such a dataclass itself stands for its own fields. Every field has a default.
+    A field that is such a dataclass itself stands for its own fields. Every field has a default. `said`: what typer is
+    told of a field, by its name, where the type of the field does not say it.
     """
 
     def given(command: Command) -> Command:
@@ -21,7 +25,7 @@ def with_options(kind: type[Any]) -> Callable[[Command], Command]:
         name = next(name for name, hint in hints.items() if hint is kind)
         described: list[tuple[str, Any, Any]] = []
         for own in inspect.signature(command).parameters.values():
-            described += _options(kind) if own.name == name else [(own.name, own.default, hints[own.name])]
+            described += _options(kind, said) if own.name == name else [(own.name, own.default, hints[own.name])]
 
         def run(**values: Any) -> None:
             options = _made(kind, values)
@@ -41,14 +45,15 @@ def with_options(kind: type[Any]) -> Callable[[Command], Command]:
     return given
 
 
-def _options(kind: type[Any]) -> Iterator[tuple[str, Any, Any]]:
+def _options(kind: type[Any], said: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     """Name, default and type of each option."""
-    hints = get_type_hints(kind, include_extras=True)
+    hints, annotated = get_type_hints(kind, include_extras=True), cast(Any, Annotated)
     for field in fields(kind):
-        if is_dataclass(hints[field.name]):
-            yield from _options(hints[field.name])
+        hint = hints[field.name]
+        if is_dataclass(hint):
+            yield from _options(cast(Any, hint), said)
         else:
-            yield field.name, field.default, hints[field.name]
+            yield field.name, field.default, annotated[hint, said[field.name]] if field.name in said else hint
 
 
 def _made(kind: type[Any], values: dict[str, Any]) -> Any:

@@ -16,12 +16,12 @@ from discreet.cli.options.run import (
     overrides_of,
 )
 from discreet.cli.options.search import GridOption, KindOption, LawOption, TrialsOption
-from discreet.cli.options.shared import with_options
-from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.cli.options.table import with_table
 from discreet.core.errors import InputError
+from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 
 
-@with_options(TableOptions)
+@with_table
 def build(
     recipe: Annotated[
         str,
@@ -30,7 +30,7 @@ def build(
         ),
     ],
     data: DataOption = None,
-    options: TableOptions = NO_TABLE,
+    options: TableFacts = NO_TABLE,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     population: PopulationOption = None,

@@ -16,10 +16,10 @@ from discreet.cli.options.run import (
     SettingsOption,
     overrides_of,
 )
-from discreet.cli.options.shared import with_options
-from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.cli.options.table import with_table
 from discreet.core.errors import InputError
 from discreet.core.rounding import delta_up, rounded_up
+from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 
 if TYPE_CHECKING:
     from discreet.audit.one_run.one_run_report import OneRunReport
@@ -31,11 +31,11 @@ _BOXES = {
 }
 
 
-@with_options(TableOptions)
+@with_table
 def run(
     recipe: Annotated[str, typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images.")],
     data: DataOption = None,
-    options: TableOptions = NO_TABLE,
+    options: TableFacts = NO_TABLE,
     canaries: Annotated[
         int | None, typer.Option("--canaries", min=2, help="Canaries of each kind [1000, if there is room].")
     ] = None,
