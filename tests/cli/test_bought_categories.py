@@ -16,7 +16,8 @@ from discreet import verify
 from discreet.accounting.account import guarantee
 from discreet.cli.app import run
 from discreet.core.events import Compose, SparseHistogram
-from discreet.data.tables import Category, Encoder, Schema, frequent
+from discreet.data.tables import Encoder, Schema, frequent
+from discreet.data.tables.categories import Category
 from discreet.data.tables.values import Marks, codes
 from discreet.ledger import Ledger
 from discreet.training import training as training_module

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from discreet.core.events import Gaussian
-from discreet.data.tables import Category, Schema, buy_columns, counts_bought, events_bought
+from discreet.data.tables import Schema, buy_columns, counts_bought, events_bought
+from discreet.data.tables.categories import Category
 from discreet.data.tables.magnitudes import EIGHTHS, POWERS
 from discreet.data.tables.values import Marks, codes
 from discreet.queries import Account

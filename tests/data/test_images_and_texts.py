@@ -14,7 +14,8 @@ import torch
 from PIL import Image as Pillow
 
 from discreet.data.hashing import hashed
-from discreet.data.tables import Category, Encoder, Schema, new_rows, private_table, public_table
+from discreet.data.tables import Encoder, Schema, new_rows, private_table, public_table
+from discreet.data.tables.categories import Category
 from discreet.data.tables.images.image_file import pixels
 from discreet.data.tables.wide import FreeText, Image
 from discreet.data.tables.words import numbered

@@ -17,7 +17,6 @@ from sklearn.metrics import balanced_accuracy_score, confusion_matrix, roc_auc_s
 
 from discreet.core.errors import InputError
 from discreet.data.tables import (
-    Bought,
     Encoder,
     Schema,
     blocks,
@@ -28,6 +27,7 @@ from discreet.data.tables import (
 )
 from discreet.data.tables.bought import _range
 from discreet.data.tables.categories import Boolean
+from discreet.data.tables.columns import Bought
 from discreet.data.tables.drafting.draft import draft
 from discreet.data.tables.drafting.draft_column import Known
 from discreet.data.tables.evaluation.public_metrics import auroc, calibration_error, metrics_of

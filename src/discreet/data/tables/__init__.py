@@ -18,22 +18,13 @@ if TYPE_CHECKING:
         what_of,
         with_bought,
     )
-    from discreet.data.tables.categories import Boolean, BoughtCategories, Category
-    from discreet.data.tables.columns import Bought, Date, Ignore, Number
-    from discreet.data.tables.encoder import Encoded, Encoder
+    from discreet.data.tables.columns import Date
+    from discreet.data.tables.encoder import Encoder
     from discreet.data.tables.evaluation.public_metrics import check_groups, metrics_of
     from discreet.data.tables.files.csv_format import CsvFormat
     from discreet.data.tables.files.reading import blocks, is_table
     from discreet.data.tables.schema import Schema, load_schema
-    from discreet.data.tables.table import (
-        PrivateTable,
-        PublicTable,
-        image_paths,
-        named,
-        new_rows,
-        private_table,
-        public_table,
-    )
+    from discreet.data.tables.table import PublicTable, image_paths, named, new_rows, private_table, public_table
 
 _HOMES = {
     **dict.fromkeys(
@@ -49,30 +40,19 @@ _HOMES = {
         ),
         ".bought",
     ),
-    **dict.fromkeys(("Boolean", "BoughtCategories", "Category"), ".categories"),
-    **dict.fromkeys(("Bought", "Date", "Ignore", "Number"), ".columns"),
-    **dict.fromkeys(("Encoded", "Encoder"), ".encoder"),
+    "Date": ".columns",
+    "Encoder": ".encoder",
     **dict.fromkeys(("check_groups", "metrics_of"), ".evaluation.public_metrics"),
     "CsvFormat": ".files.csv_format",
     **dict.fromkeys(("blocks", "is_table"), ".files.reading"),
     **dict.fromkeys(("Schema", "load_schema"), ".schema"),
-    **dict.fromkeys(
-        ("PrivateTable", "PublicTable", "image_paths", "named", "new_rows", "private_table", "public_table"), ".table"
-    ),
+    **dict.fromkeys(("PublicTable", "image_paths", "named", "new_rows", "private_table", "public_table"), ".table"),
 }
 
 __all__ = [
-    "Boolean",
-    "Bought",
-    "BoughtCategories",
-    "Category",
     "CsvFormat",
     "Date",
-    "Encoded",
     "Encoder",
-    "Ignore",
-    "Number",
-    "PrivateTable",
     "PublicTable",
     "Schema",
     "blocks",
