@@ -105,6 +105,7 @@ def measured(said: np.ndarray, table: Numbers) -> float:
 
 def discreet(table: Table, epsilon: float, seed: int) -> float:
     """The command's own job, in a folder of its own."""
+    from discreet.jobs.command_line import CommandLine
     from discreet.jobs.tables.table_facts import TableFacts
     from discreet.jobs.train import Job
 
@@ -112,7 +113,7 @@ def discreet(table: Table, epsilon: float, seed: int) -> float:
         folder = Path(name)
         table.write(folder, seed)
         facts = TableFacts(schema=folder / "schema.yaml", test=folder / "test.csv")
-        job = Job.new(str(folder / "train.csv"), None, folder / "model", [], {"epsilon": epsilon}, facts)
+        job = Job.new(CommandLine(str(folder / "train.csv"), None, folder / "model", [], {"epsilon": epsilon}, facts))
         with contextlib.redirect_stderr(io.StringIO()):
             _, trained = job.run(ledger=None, dataset_id="", finish=False)
     metrics = trained.evaluations[-1].metrics

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.tune import SearchJob, Wanted
 from discreet.recipes import load_recipe
 from discreet.recipes.assemble import ready_of
@@ -54,7 +55,7 @@ def searched(wanted: Wanted, holdout: str | None, epsilon: float, seeds: int) ->
     given = {"epsilon": epsilon} | ({} if holdout is None else {"holdout": holdout})
     for _ in range(seeds):
         with tempfile.TemporaryDirectory() as folder:
-            job = SearchJob.new("digits", (None, Path(folder) / "out"), QUICK, given, wanted)
+            job = SearchJob.new(CommandLine("digits", None, Path(folder) / "out", QUICK, given), wanted)
             ready = ready_of(job.recipe, job.recipe.load_data(job.data))
             trained = job.tuning(ready, ledger=None, dataset_id="").run()
             found.append(trained.evaluations[-1].metrics["accuracy"])

@@ -18,6 +18,7 @@ from discreet.cli.app import run
 from discreet.core.errors import InputError
 from discreet.distributed import launch
 from discreet.distributed.ranks import Ranks
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.train import Job
 from discreet.ledger import Ledger
 from discreet.training import RunOptions
@@ -126,14 +127,15 @@ def test_a_restart_by_torchrun_goes_on_with_the_run_that_was_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    job = Job.new("digits", None, Path("model"), [], {})
+    job = Job.new(CommandLine("digits", out=Path("model")))
     (tmp_path / "model.run").mkdir()
     job._remember()
     assert job.again() is job
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
     assert job.again().resume
     assert job.again().target == job.target
-    assert not Job.new("digits", None, Path("model"), [], {"epsilon": 0.5}).again().resume  # another job: it is refused
+    another = CommandLine("digits", out=Path("model"), overrides={"epsilon": 0.5})
+    assert not Job.new(another).again().resume  # it is refused
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "another"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("discreet.jobs.train.Ranks.joined", Ranks)

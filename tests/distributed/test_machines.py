@@ -14,6 +14,7 @@ from discreet import recipes, verify
 from discreet.core.errors import InputError
 from discreet.distributed.connection import meeting
 from discreet.distributed.connection.meeting import meet
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.train import Job
 from discreet.recipes.assemble import Run, assemble
 
@@ -38,7 +39,7 @@ def test_a_file_that_one_machine_lacks_is_named_on_all(tmp_path: Path) -> None:
 
 
 def test_a_run_goes_on_whose_folder_is_on_the_first_machine_alone(tmp_path: Path) -> None:
-    job = Job.new("digits", None, Path("model"), FEW, {})
+    job = Job.new(CommandLine("digits", out=Path("model"), settings=FEW))
     run = Run(job.folder, False, None, "", job._remember, lanes=2, device="cpu", shard="replicate")
     with assemble(job.recipe, job.recipe.load_data(None), run).session():
         pass  # and the machine fails

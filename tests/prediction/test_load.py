@@ -21,6 +21,7 @@ from discreet import InputError, VerificationFailed, load, publish, verify
 from discreet.certificate.canonical import digest
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.cli.app import run
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.train import Job
 from discreet.prediction.row_files import read_rows
 
@@ -52,7 +53,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Tensor]:
     (folder / "small.yaml").write_text(RECIPE)
     labels = np.arange(24) % 3
     np.savez(folder / "data.npz", x_train=images(), y_train=labels, x_test=images()[:7], y_test=labels[:7])
-    made = Job.new(str(folder / "small.yaml"), folder / "data.npz", folder / "out", [], {})
+    made = Job.new(CommandLine(str(folder / "small.yaml"), folder / "data.npz", folder / "out"))
     _, trained = made.run(ledger=None, dataset_id="", finish=False)
     seen = made.recipe.load_data(folder / "data.npz").test
     assert seen is not None

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.tables.table_facts import TableFacts
 from discreet.jobs.train import Job
 from discreet.plan.pydantic_base import validate
@@ -144,7 +145,7 @@ def trained_error(folder: Path, target: dict[str, Any]) -> float:
         with (folder / f"{name}.csv").open("w", newline="") as file:
             csv.writer(file).writerows([["x0", "x1", "x2", "y"], *np.column_stack([inputs, amounts]).tolist()])
     options = TableFacts(schema=folder / "schema.yaml", test=folder / "test.csv")
-    job = Job.new(str(folder / "train.csv"), None, folder / "model", [], {"epsilon": 3.0}, options)
+    job = Job.new(CommandLine(str(folder / "train.csv"), None, folder / "model", [], {"epsilon": 3.0}, options))
     _, trained = job.run(ledger=None, dataset_id="", finish=False)
     return float(trained.evaluations[-1].metrics["rmse"])
 

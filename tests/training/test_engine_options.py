@@ -15,6 +15,7 @@ from discreet.clipping.engines import bookkeeping
 from discreet.clipping.rules import base
 from discreet.clipping.rules import linear as linear_rule
 from discreet.core.errors import InputError, UnsupportedModel
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.train import Job
 from discreet.recipes.assemble import engine_of
 from discreet.training import EngineOptions
@@ -141,12 +142,13 @@ def test_bad_options_are_refused(options: dict[str, object], words: str) -> None
 
 def test_recipes_have_the_same_options(tmp_path: Path) -> None:
     settings = ["engine=bookkeeping", "autocast=bfloat16", "fixed_rows=true"]
-    job = Job.new("digits", None, tmp_path / "out", settings, {})
+    job = Job.new(CommandLine("digits", out=tmp_path / "out", settings=settings))
     wanted = EngineOptions("bookkeeping", autocast=torch.bfloat16, fixed_rows=True, noise="exact")
     assert engine_of(job.recipe) == wanted
-    assert engine_of(Job.new("digits", None, tmp_path / "out", [], {}).recipe) == EngineOptions("exact", noise="exact")
+    plain = Job.new(CommandLine("digits", out=tmp_path / "out"))
+    assert engine_of(plain.recipe) == EngineOptions("exact", noise="exact")
     with pytest.raises(InputError, match="autocast"):
-        Job.new("digits", None, tmp_path / "out", ["autocast=float16"], {})
+        Job.new(CommandLine("digits", out=tmp_path / "out", settings=["autocast=float16"]))
 
 
 def test_a_certificate_of_ghost_is_accepted_and_says_what_is_assumed(tmp_path: Path) -> None:

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
 from discreet.certificate.described import About
 from discreet.core.disk import real_text
 from discreet.core.errors import InputError, Interrupted, typed
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.source import Work
-from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 from discreet.recipes import Recipe
 from discreet.recipes.recipe_files import recipe_of, settings_of
 
@@ -27,48 +27,36 @@ def resumable(folder: Path, *, finish: bool) -> Iterator[None]:
         raise Interrupted(stop.happened, stop.signal, f"go on with --resume {typed(folder)}{more}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class SaidAgain:
-    """The other options of a command line with `--resume`; by default none."""
+def check_again(again: CommandLine, folder: Path, work: Work, target: Path, about: About) -> None:
+    """Refuse what is said again beside `--resume` and differs from the run in `folder`, which was begun with `work`,
+    `target` and `about`.
 
-    recipe: str | None = None
-    data: Path | None = None
-    out: Path | None = None
-    settings: Sequence[str] = ()
-    overrides: Mapping[str, object] = field(default_factory=dict)
-    options: TableFacts = NO_TABLE
-    about: About = field(default_factory=About)
-    sites: int | None = None
-
-    def check(self, folder: Path, work: Work, target: Path, about: About) -> None:
-        """Refuse what differs from the run in `folder`, which was begun with `work`, `target` and `about`.
-
-        Without the recipe or table, settings are compared one by one; with it, they are all the command says, with the
-        defaults of what it leaves out. Options of a table go with its name.
-        """
-        for name, given, kept in (
-            ("--title", self.about.title, about.title),
-            ("--note", self.about.note, about.note),
-            ("--out", real_text(self.out), real_text(target)),
-            ("--data", real_text(self.data), real_text(work.data)),
-        ):
-            if given is not None and given != kept:
-                raise _differs(folder, f"{name} {kept}", f"{name} {given}")
-        if self.recipe is None:
-            given_of_table = [*self.options.given, *(["--sites"] if self.sites is not None else [])]
-            if given_of_table:
-                raise InputError(
-                    f"{given_of_table[0]} with --resume can be compared with the run if the table is named too; "
-                    "leave it out"
-                )
-            again = recipe_of(work.recipe.model_dump(mode="json"), "--resume", self.settings, self.overrides)
-        else:
-            said = Work.of(self.recipe, work.data, self.options, self.settings, self.overrides, self.sites)
-            kept, given = _sources(work), _sources(said)
-            if kept != given:
-                raise _differs(folder, kept, given)
-            again = said.recipe
-        _check_recipes(folder, work.recipe, again)
+    Without the recipe or table, settings are compared one by one; with it, they are all the command says, with the
+    defaults of what it leaves out. Options of a table go with its name.
+    """
+    for name, given, kept in (
+        ("--title", again.about.title, about.title),
+        ("--note", again.about.note, about.note),
+        ("--out", real_text(again.out), real_text(target)),
+        ("--data", real_text(again.data), real_text(work.data)),
+    ):
+        if given is not None and given != kept:
+            raise _differs(folder, f"{name} {kept}", f"{name} {given}")
+    if again.recipe is None:
+        given_of_table = [*again.options.given, *(["--sites"] if again.sites is not None else [])]
+        if given_of_table:
+            raise InputError(
+                f"{given_of_table[0]} with --resume can be compared with the run if the table is named too; leave it "
+                "out"
+            )
+        recipe = recipe_of(work.recipe.model_dump(mode="json"), "--resume", again.settings, again.overrides)
+    else:
+        said = Work.of(replace(again, data=work.data))
+        kept, given = _sources(work), _sources(said)
+        if kept != given:
+            raise _differs(folder, kept, given)
+        recipe = said.recipe
+    _check_recipes(folder, work.recipe, recipe)
 
 
 def _check_recipes(folder: Path, kept: Recipe, again: Recipe) -> None:

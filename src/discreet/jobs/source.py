@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from discreet.core.disk import check_target
 from discreet.core.errors import InputError
 from discreet.data.tables import refuse_bought
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.tables.first_look import check_name, is_source, target_of
 from discreet.jobs.tables.site_tables import MARK, check_sites
-from discreet.jobs.tables.table_facts import TableFacts
 from discreet.jobs.tables.table_source import TableSource, check_apart, recipe_for
 from discreet.recipes import Recipe, load_recipe
 
@@ -25,24 +24,17 @@ class Work:
     table: TableSource | None = None
 
     @classmethod
-    def of(
-        cls,
-        name: str,
-        data: Path | None,
-        options: TableFacts,
-        settings: Sequence[str],
-        overrides: Mapping[str, object],
-        sites: int | None = None,
-    ) -> Work:
-        """The work that the command line describes. Nothing of private data is read but the names of sub-folders, where
-        these are declared to be the classes. `sites`: at how many sites the table lies, if at several."""
+    def of(cls, line: CommandLine) -> Work:
+        """The work that a command line describes. Nothing of private data is read but the names of sub-folders, where
+        these are declared to be the classes."""
+        name, options, sites = line.name, line.options, line.sites
         if is_source(name):
-            if data is not None:
+            if line.data is not None:
                 raise InputError(f"{name} is the table itself; leave out --data")
             table = TableSource(Path(name), options.test, options.public, sites)
             check_sites(table.path, sites, options)
             table.check()
-            recipe = recipe_for(table.path, options, settings, overrides)
+            recipe = recipe_for(table.path, options, line.settings, line.overrides)
             if sites is not None and recipe.table is not None:
                 refuse_bought(recipe.table, "would be bought, which takes all rows in one place")
             if recipe.validation and options.test is None:
@@ -63,16 +55,16 @@ class Work:
                 f"{name}; leave it out, or name the table"
             )
         check_name(name)
-        return cls(load_recipe(name, settings, overrides), data)
+        return cls(load_recipe(name, line.settings, line.overrides), line.data)
 
     def check_columns(self) -> None:
         """Refuse a table that is there and has other columns than its schema. No row is read."""
         if self.table is not None and self.recipe.table is not None:
             self.table.check_columns(self.recipe.table)
 
-    def target(self, name: str, out: Path | None) -> Path:
+    def target(self, line: CommandLine) -> Path:
         """The folder to publish to. `InputError` if it exists, or lies in a folder that is read."""
-        target = target_of(name, out)
+        target = target_of(line)
         check_target(target)
         if self.table is not None:
             check_apart(self.table.path, target)

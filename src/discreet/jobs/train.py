@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,12 +26,12 @@ from discreet.distributed.connection.process_groups import GROUPS
 from discreet.distributed.ranks import Ranks
 from discreet.jobs.audits.audit_build import subject_of_recipe
 from discreet.jobs.baseline import with_baseline
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.defaults_in_words import defaults_in_words
 from discreet.jobs.phases import Phases
 from discreet.jobs.run_folders import JOB, begun_folder, run_folder
-from discreet.jobs.said_again import SaidAgain, resumable
+from discreet.jobs.said_again import check_again, resumable
 from discreet.jobs.source import Work
-from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 from discreet.jobs.tables.table_source import TableSource, recalled
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of, spec_of_table
@@ -60,23 +60,12 @@ class Job:
     measured: Measured | None = None
 
     @classmethod
-    def new(
-        cls,
-        name: str,
-        data: Path | None,
-        out: Path | None,
-        settings: Sequence[str],
-        overrides: Mapping[str, object],
-        options: TableFacts = NO_TABLE,
-        about: About | None = None,
-        sites: int | None = None,
-    ) -> Job:
+    def new(cls, line: CommandLine) -> Job:
         """A job from the options of the command line."""
-        work = Work.of(name, data, options, settings, overrides, sites)
+        work = Work.of(line)
         work.check_columns()
-        target = work.target(name, out)
-        folder = run_folder(target)
-        return cls(work.recipe, work.data, target, folder, resume=False, table=work.table, about=about or About())
+        target = work.target(line)
+        return cls(work.recipe, work.data, target, run_folder(target), False, work.table, line.about)
 
     def again(self) -> Job:
         """This job; or, where torchrun has started all processes again after one was lost, the run that it began. The
@@ -95,7 +84,7 @@ class Job:
         return True
 
     @classmethod
-    def resumed(cls, folder: Path, again: SaidAgain | None = None) -> Job:
+    def resumed(cls, folder: Path, again: CommandLine | None = None) -> Job:
         """The job whose run is in `folder` (or in the run folder beside the target `folder`); what is said `again` must
         be as it was begun. Of several processes the first looks, and the others are told: they may not see the folder.
 
@@ -113,7 +102,7 @@ class Job:
         return found[0] if found else cls._recalled(facts, Path(place), published=published)
 
     @classmethod
-    def _found(cls, folder: Path, again: SaidAgain | None) -> Job:
+    def _found(cls, folder: Path, again: CommandLine | None) -> Job:
         refuse_special(folder)
         folder = begun_folder(folder, JOB)
         try:
@@ -123,7 +112,7 @@ class Job:
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{folder} is not the folder of a run of `discreet train`; name OUT.run") from None
         if again is not None:
-            again.check(folder, Work(job.recipe, job.data, job.table), job.target, job.about)
+            check_again(again, folder, Work(job.recipe, job.data, job.table), job.target, job.about)
         kept = RunFolder(folder)
         published = finish_publishing(kept.run, kept.secrets, job.target)
         if not published:

@@ -14,9 +14,9 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.data.tables import refuse_bought
 from discreet.jobs.baseline import with_baseline
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.run_folders import run_folder
 from discreet.jobs.source import Work
-from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 from discreet.jobs.tables.table_source import TableSource
 from discreet.plan import PartsSearch, Plan, Search
 from discreet.plan.tuning.random_stopping import law
@@ -81,21 +81,11 @@ class SearchJob:
     device: str = "cpu"
 
     @classmethod
-    def new(
-        cls,
-        name: str,
-        paths: tuple[Path | None, Path | None],
-        settings: Sequence[str],
-        overrides: Mapping[str, object],
-        wanted: Wanted,
-        options: TableFacts = NO_TABLE,
-        device: str = "cpu",
-    ) -> SearchJob:
-        """A job from the options of the command line; `paths`: of the data, and to publish to."""
-        data, out = paths
-        work = Work.of(name, data, options, settings, overrides)
+    def new(cls, line: CommandLine, wanted: Wanted, device: str = "cpu") -> SearchJob:
+        """A job from the options of the command line."""
+        work = Work.of(line)
         work.check_columns()
-        target, recipe = work.target(name, out), work.recipe
+        target, recipe = work.target(line), work.recipe
         if recipe.table is not None:  # a run buys before its steps, but a search is charged as a whole
             why = "would be bought, and a search cannot do that"
             refuse_bought(recipe.table, why, ", or train without a search (discreet train)")

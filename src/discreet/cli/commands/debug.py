@@ -18,6 +18,7 @@ from discreet.cli.options.run import (
     overrides_of,
 )
 from discreet.cli.options.table import with_table
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def debug(
     from discreet.jobs.debug import ladder
     from discreet.jobs.source import Work
 
-    work = Work.of(recipe, data, options, settings or [], overrides_of(epsilon, delta, population, None))
+    overrides = overrides_of(epsilon, delta, population, None)
+    work = Work.of(CommandLine(recipe, data, None, settings or (), overrides, options))
     rungs = []
     for rung in ladder(work, all_public=all_public):
         rungs.append(rung)

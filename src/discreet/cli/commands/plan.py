@@ -19,6 +19,7 @@ from discreet.cli.options.run import (
 from discreet.cli.options.table import with_table
 from discreet.cli.show import cards as on_paper
 from discreet.cli.show import planned
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 
 
@@ -53,7 +54,7 @@ def plan(
     if plot is not None:
         check_target(plot)
     overrides = overrides_of(epsilon, delta, population, holdout)
-    work = Work.of(recipe, None, options, settings or [], overrides)
+    work = Work.of(CommandLine(recipe, None, None, settings or (), overrides, options))
     work.check_columns()
     facts = planned.facts_of(work.recipe, work.table, probe=probe)
     on_cards = None if processes is None else on_paper.facts_of(work.recipe, processes, cards)

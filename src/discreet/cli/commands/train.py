@@ -58,12 +58,12 @@ from discreet.core.metric_names import (
     unit_of,
 )
 from discreet.core.processes import launched, rank, world_size
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.language.begun_options import Said, is_begun
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
 from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 
 if TYPE_CHECKING:
-    from discreet.certificate.described import About
     from discreet.core.guarantee import Guarantee
     from discreet.jobs.phases import Phases
     from discreet.jobs.train import Job
@@ -123,7 +123,8 @@ def train(
         _fine_tune(said, settings or (), ledger, dataset_id, resume)
         return
     overrides = overrides_of(epsilon, delta, population, holdout)
-    job = _job(recipe, data, out, settings, overrides, options, about, resume, sites, finish=finish, shown=shown)
+    asked = CommandLine(recipe, data, out, settings or (), overrides, options, about, sites)
+    job = _job(asked, resume, finish=finish, shown=shown)
     from discreet.jobs.phases import Phases
     from discreet.jobs.tables.image_or_text_schema import declared
 
@@ -146,39 +147,25 @@ def _on_command_line(context: typer.Context, option: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _job(
-    recipe: str | None,
-    data: Path | None,
-    out: Path | None,
-    settings: Sequence[str] | None,
-    overrides: Mapping[str, object],
-    options: TableFacts,
-    about: About,
-    resume: Path | None,
-    sites: int | None,
-    *,
-    finish: bool,
-    shown: bool,
-) -> Job:
+def _job(asked: CommandLine, resume: Path | None, *, finish: bool, shown: bool) -> Job:
     """A new job, or the one that is resumed. `shown`: it is not carried out, and a table need not be there."""
 
     def new() -> Job:
         if not shown:
             from discreet.jobs.tables.first_look import first_look
 
-            first_look(recipe or "digits", options, overrides, sites, out)
+            first_look(asked)
         with loading():
             from discreet.jobs.train import Job
-        return Job.new(recipe or "digits", data, out, settings or [], overrides, options, about, sites)
+        return Job.new(asked)
 
     if resume is None:
         if finish:
             raise InputError("--finish publishes an interrupted run; name it with --resume DIR")
-        return new() if shown else in_all_processes(new, words=sites is None).again()
+        return new() if shown else in_all_processes(new, words=asked.sites is None).again()
     with loading():
-        from discreet.jobs.said_again import SaidAgain
         from discreet.jobs.train import Job
-    return Job.resumed(resume, SaidAgain(recipe, data, out, settings or (), overrides, options, about, sites))
+    return Job.resumed(resume, asked)
 
 
 def _resumes_texts(folder: Path) -> bool:

@@ -30,6 +30,7 @@ from discreet.cli.options.user_ledger import ledger_of
 from discreet.cli.show import prices, public_rows
 from discreet.cli.show.messages import spoken
 from discreet.core.rounding import delta_up, rounded_up
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 
 if TYPE_CHECKING:
@@ -73,15 +74,16 @@ def tune(
 ) -> None:
     """Search for settings on private data, publish the best run, and prove what the whole search gives away."""
     overrides = overrides_of(epsilon, delta, population, holdout)
+    asked = CommandLine(recipe, data, out, settings or (), overrides, options)
     if not dry_run:
         from discreet.jobs.tables.first_look import first_look
 
-        first_look(recipe, options, overrides, None, out)
+        first_look(asked)
     from discreet.jobs.tables.image_or_text_schema import declared
     from discreet.jobs.tune import SearchJob, Wanted
 
     wanted = Wanted(kind, grid or [], trials, law, score)
-    job = SearchJob.new(recipe, (data, out), settings or [], overrides, wanted, options, device)
+    job = SearchJob.new(asked, wanted, device)
     alone = one_run(job.plan)
     if not as_json:
         for line in [*declared(job.recipe), *_before(job.plan, alone)]:

@@ -3,7 +3,6 @@ a table and its schema do not share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from discreet.core.yaml_files import read_yaml
 from discreet.data.tables.files.reading import blocks, is_table, is_text
 from discreet.data.tables.problems import Problems
 from discreet.data.tables.schema import load_schema
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.run_folders import named
 from discreet.jobs.tables.site_tables import check_sites, name_of, tables_read
 from discreet.jobs.tables.table_facts import TableFacts
@@ -21,20 +21,19 @@ from discreet.recipes.shipped import recipe_names
 _RECIPE = (".yaml", ".yml")
 
 
-def first_look(
-    name: str, options: TableFacts, overrides: Mapping[str, Any], sites: int | None, out: Path | None
-) -> None:
+def first_look(line: CommandLine) -> None:
     """Refuse, before PyTorch is loaded, some of what would be refused after it. No row is kept."""
+    name, options, sites = line.name, line.options, line.sites
     check_there(options)
     if is_source(name):
         check_sites(Path(name), sites, options)
         for table in tables_read(Path(name), sites).values() if is_table(name) else ():
-            _check_columns(table, options, overrides.get("population"))
+            _check_columns(table, options, line.overrides.get("population"))
     else:
         check_name(name)
         if name.endswith(_RECIPE):
             read_yaml(Path(name))
-    check_target(target_of(name, out))
+    check_target(target_of(line))
 
 
 def is_source(name: str) -> bool:
@@ -60,9 +59,9 @@ def check_name(name: str) -> None:
         )
 
 
-def target_of(name: str, out: Path | None) -> Path:
+def target_of(line: CommandLine) -> Path:
     """The folder to publish to."""
-    return named(out or Path(f"{name_of(real(Path(name)))}-private"))
+    return named(line.out or Path(f"{name_of(real(Path(line.name)))}-private"))
 
 
 def changes_of(options: TableFacts, population: float | None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from discreet.cli.options.run import (
 from discreet.cli.options.search import GridOption, KindOption, LawOption, TrialsOption
 from discreet.cli.options.table import with_table
 from discreet.core.errors import InputError
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 
 
@@ -52,7 +53,7 @@ def build(
 
     overrides, work = overrides_of(epsilon, delta, population, None), None
     if not is_module(recipe):
-        work = Work.of(recipe, data, options, settings or [], overrides)
+        work = Work.of(CommandLine(recipe, data, None, settings or (), overrides, options))
     elif data is not None or options.given or settings or overrides:
         raise InputError(f"{recipe} makes its training itself; leave out the other options")
     subject = subject_of_module(recipe) if work is None else subject_of_recipe(work.recipe, work.data)

@@ -19,6 +19,7 @@ from discreet.cli.options.run import (
 from discreet.cli.options.table import with_table
 from discreet.core.errors import InputError
 from discreet.core.rounding import delta_up, rounded_up
+from discreet.jobs.command_line import CommandLine
 from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def run(
     from discreet.jobs.source import Work
 
     level, numbers = open_unit("--failure", failure), _numbers(guesses)
-    work = Work.of(recipe, data, options, settings or [], overrides_of(epsilon, delta, population, None))
+    overrides = overrides_of(epsilon, delta, population, None)
+    work = Work.of(CommandLine(recipe, data, None, settings or (), overrides, options))
     audit = OneRunAudit.new(work, all_public=all_public, made_up=made_up, box=box, canaries=canaries, device=device)
     if not as_json:
         for line in _said_first(recipe, audit):
