@@ -239,7 +239,11 @@ class LinearRule(Rule):
 
 
 def _weighted_products(a: Tensor, g: Tensor, weights: Tensor, together: int) -> Tensor:
-    """The sum over examples and positions of weight x g a^T, of so many examples `together` at a time."""
+    """The sum over examples and positions of weight x g a^T, of so many examples `together` at a time.
+
+    Their terms are added up before the total is added to them: some libraries for processors, for small matrices, add
+    terms one by one to a total that they are given, and each would be lost beside a long one.
+    """
     turned = a.shape[2] * _NARROW <= g.shape[2]
     if a.shape[2] < g.shape[2]:  # the weights are multiplied into the smaller factor
         a = scaled(weights, a)
@@ -248,7 +252,7 @@ def _weighted_products(a: Tensor, g: Tensor, weights: Tensor, together: int) -> 
     left, right = (torch.split(part.flatten(0, 1), together * part.shape[1]) for part in ((a, g) if turned else (g, a)))
     total = left[0].T @ right[0]
     for one, other in zip(left[1:], right[1:], strict=True):
-        total.addmm_(one.T, other)
+        total = total.addmm_(one.T, other) if total.is_cuda else total.add_(one.T @ other)
     return total.T.contiguous() if turned else total
 
 
