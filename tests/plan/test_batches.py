@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems import tiny_training
 
+from discreet.accounting import schedules
 from discreet.accounting.schedules import parse
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian, Poisson, flatten
@@ -66,6 +67,25 @@ def test_overlaid_phases_are_those_of_every_step(noise: list[tuple[float, int]],
 def test_epochs_of_equal_length_are_those_of_the_schedule(rate: int, steps: int, every: int) -> None:
     schedule = parse(f"exponential:initial=10,rate=0.01,every={every}")
     assert noise_phases(schedule, [(rate / 64, steps)]) == schedule.phases(steps, rate / 64)
+
+
+def test_a_noise_schedule_of_a_plan_has_no_more_multipliers_than_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "MOST_MULTIPLIERS", 50)
+    for text in ("exponential:initial=10,rate=0.01", "exponential:initial=10,rate=0.01,per=step"):
+        assert len(Plan.poisson(**BASE | {"batch": 1000}, steps=50, noise_multiplier=parse(text)).noise) == 50
+        with pytest.raises(InputError, match="a schedule has at most 50 different multipliers"):
+            Plan.poisson(**BASE | {"batch": 1000}, steps=51, noise_multiplier=parse(text))
+
+
+def test_a_plan_of_many_multipliers_is_ordered_in_time_that_grows_as_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps of a plan are added up a few times, and not once for each multiplier."""
+    asked, steps = [], Plan.steps
+    monkeypatch.setattr(Plan, "steps", property(lambda plan: asked.append(plan) or steps.fget(plan)))
+    metric = Metric(noise=5.0, every=100)
+    Plan.poisson(
+        **BASE, steps=1000, noise_multiplier=parse("exponential:initial=9,rate=1e-4,per=step"), metrics=[metric]
+    )
+    assert 0 < len(asked) < 20
 
 
 @given(rates=st.lists(st.tuples(st.integers(1, 32), st.integers(1, 60)), min_size=1, max_size=5))

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -149,9 +149,12 @@ class Schedule:
 
     def phases(self, steps: int, sampling_rate: float) -> list[tuple[float, int]]:
         """Runs (multiplier, length) that make up `steps` steps; step i belongs to epoch floor(i x sampling rate)."""
-        steps = checks.count("steps", steps)
+        return self.over(self._spans(checks.count("steps", steps), sampling_rate))
+
+    def over(self, spans: Iterable[tuple[int, int, int]]) -> list[tuple[float, int]]:
+        """Runs (multiplier, length) over epochs, or steps: `spans` has (t, first step, step after the last) of each."""
         found: list[tuple[float, int]] = []
-        for t, begin, end in self._spans(steps, sampling_rate):
+        for t, begin, end in spans:
             noise = self.multiplier(t)
             if not noise > 0:
                 raise InputError(f"schedule: the value has fallen to 0 at t = {t}; let it decay slower")

@@ -68,11 +68,9 @@ def rate_phases(batches: Sequence[tuple[float, int]] | Schedule, population: flo
 
 def noise_phases(noise: Schedule, rates: Phases) -> Phases:
     """(multiplier, steps) of a noise schedule, where the rates decide how long epochs are."""
-    steps = sum(count for _, count in rates)
     if noise.per_step:
-        return noise.phases(steps, rates[0][0])
-    found = [(_above_zero(noise.multiplier(t), t), end - begin) for t, begin, end in _epochs(rates)]
-    return merged(found)
+        return noise.phases(sum(count for _, count in rates), rates[0][0])
+    return noise.over(_epochs(rates))
 
 
 def spread(
@@ -163,9 +161,3 @@ def _epochs(rates: Phases) -> Iterator[tuple[int, int, int]]:
 
 def _rate(batch: float, population: float) -> float:
     return checks.rate("expected batch / population", checks.positive("expected batch", batch) / population)
-
-
-def _above_zero(noise: float, t: int) -> float:
-    if not noise > 0:
-        raise InputError(f"schedule: the noise has fallen to 0 at t = {t}; let it decay slower")
-    return noise

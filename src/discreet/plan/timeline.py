@@ -152,27 +152,27 @@ def sizes_first(metrics: Iterable[Metric]) -> list[Metric]:
 
 
 def _with_metrics(plan: FixedPlan) -> Iterator[Segment]:
-    period, steps, metrics = plan.sampler.period, 0, sizes_first(plan.metrics)
+    period, steps, whole, metrics = plan.sampler.period, 0, plan.steps, sizes_first(plan.metrics)
     for event, count in _periods(plan):
         left = count
         while left > 0:
-            due = min([plan.steps, *(_next_due(metric, plan, steps) for metric in metrics)])
+            due = min([whole, *(_next_due(metric, metrics, whole, steps) for metric in metrics)])
             taken = min(left, (due - steps) // period)
             yield Segment(event, taken, period)
             left, steps = left - taken, steps + taken * period
             for metric in metrics:
-                if steps == _next_due(metric, plan, steps - 1):
+                if steps == _next_due(metric, metrics, whole, steps - 1):
                     yield Segment(metric.event, 1, 1, metric)
 
 
-def _next_due(metric: Metric, plan: FixedPlan, steps: int) -> int:
-    """The first step after `steps` at which the metric is bought; a step beyond the plan if there is none."""
+def _next_due(metric: Metric, metrics: Sequence[Metric], whole: int, steps: int) -> int:
+    """The first step after `steps` at which the metric is bought; a step beyond the `whole` plan if there is none."""
     if metric.kind == "size":
-        others = [other for other in plan.metrics if other.rows == metric.rows and other.kind != "size"]
-        first = min(_next_due(other, plan, 0) for other in others)
-        return first if first > steps else plan.steps + 1
+        others = [other for other in metrics if other.rows == metric.rows and other.kind != "size"]
+        first = min(_next_due(other, metrics, whole, 0) for other in others)
+        return first if first > steps else whole + 1
     if metric.every is None:
-        return plan.steps
+        return whole
     return (steps // metric.every + 1) * metric.every
 
 
