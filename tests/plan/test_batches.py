@@ -69,12 +69,16 @@ def test_epochs_of_equal_length_are_those_of_the_schedule(rate: int, steps: int,
     assert noise_phases(schedule, [(rate / 64, steps)]) == schedule.phases(steps, rate / 64)
 
 
-def test_a_noise_schedule_of_a_plan_has_no_more_multipliers_than_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schedule_of_a_plan_has_no_more_multipliers_than_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedules, "MOST_MULTIPLIERS", 50)
     for text in ("exponential:initial=10,rate=0.01", "exponential:initial=10,rate=0.01,per=step"):
         assert len(Plan.poisson(**BASE | {"batch": 1000}, steps=50, noise_multiplier=parse(text)).noise) == 50
         with pytest.raises(InputError, match="a schedule has at most 50 different multipliers"):
             Plan.poisson(**BASE | {"batch": 1000}, steps=51, noise_multiplier=parse(text))
+    growing = parse("linear:initial=10,end=900,period=500,per=step")
+    assert len(rate_phases(growing, 1000, 50)) == 50
+    with pytest.raises(InputError, match="a schedule has at most 50 different multipliers"):
+        rate_phases(growing, 1000, 51)
 
 
 def test_a_plan_of_many_multipliers_is_ordered_in_time_that_grows_as_they_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,21 +153,7 @@ class Schedule:
 
     def over(self, spans: Iterable[tuple[int, int, int]]) -> list[tuple[float, int]]:
         """Runs (multiplier, length) over epochs, or steps: `spans` has (t, first step, step after the last) of each."""
-        found: list[tuple[float, int]] = []
-        for t, begin, end in spans:
-            noise = self.multiplier(t)
-            if not noise > 0:
-                raise InputError(f"schedule: the value has fallen to 0 at t = {t}; let it decay slower")
-            if found and found[-1][0] == noise:
-                found[-1] = (noise, found[-1][1] + end - begin)
-            else:
-                found.append((noise, end - begin))
-            if len(found) > MOST_MULTIPLIERS or t >= MOST_EPOCHS:
-                raise InputError(
-                    f"a schedule has at most {MOST_MULTIPLIERS:,} different multipliers in {MOST_EPOCHS:,} epochs (or "
-                    "steps, with per=step); let each hold longer, with every=..., or take fewer"
-                )
-        return found
+        return joined((t, self.multiplier(t), end - begin) for t, begin, end in spans)
 
     def _spans(self, steps: int, sampling_rate: float) -> Iterator[tuple[int, int, int]]:
         """Triples (t, first step, step after the last) until `steps` steps are covered."""
@@ -187,6 +173,24 @@ class Schedule:
             return math.fsum(0.5 / self.multiplier(t) ** 2 for t in range(epochs))
         except (ZeroDivisionError, OverflowError):
             return math.inf
+
+
+def joined(parts: Iterable[tuple[int, float, int]]) -> list[tuple[float, int]]:
+    """(value, steps), equal neighbours as one, from (t, value, steps); `InputError` for a value of 0 or too many."""
+    found: list[tuple[float, int]] = []
+    for t, value, steps in parts:
+        if not value > 0:
+            raise InputError(f"schedule: the value has fallen to 0 at t = {t}; let it decay slower")
+        if found and found[-1][0] == value:
+            found[-1] = (value, found[-1][1] + steps)
+        else:
+            found.append((value, steps))
+        if len(found) > MOST_MULTIPLIERS or t >= MOST_EPOCHS:
+            raise InputError(
+                f"a schedule has at most {MOST_MULTIPLIERS:,} different multipliers in {MOST_EPOCHS:,} epochs (or "
+                "steps, with per=step); let each hold longer, with every=..., or take fewer"
+            )
+    return found
 
 
 def register(name: str, *needs: str) -> Callable[[Shape], Shape]:

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from discreet.accounting.schedules import Schedule
+from discreet.accounting.schedules import Schedule, joined
 from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.plan.clip_rules import ClipRule
@@ -52,18 +52,21 @@ def rate_phases(batches: Sequence[tuple[float, int]] | Schedule, population: flo
     """Rates over the steps, from (expected batch, steps) or a schedule of the expected batch, per epoch or per step."""
     if not isinstance(batches, Schedule):
         return [(_rate(batch, population), checks.count("steps of a batch", count)) for batch, count in batches]
-    found: Phases = []
+    return joined(_drawn(batches, population, steps))
+
+
+def _drawn(batches: Schedule, population: float, steps: int) -> Iterator[tuple[int, float, int]]:
+    """(t, rate, steps) until `steps` steps are covered."""
     drawn, at = 0.0, 0
     for t in itertools.count():
         rate = _rate(batches.multiplier(t), population)
         lasts = 1 if batches.per_step else max(0, math.ceil((t + 1 - drawn) / rate * (1 - 1e-12)))
         taken = min(lasts, steps - at)
         if taken > 0:
-            found.append((rate, taken))
+            yield t, rate, taken
         at, drawn = at + taken, drawn + taken * rate
         if at >= steps:
-            return merged(found)
-    raise AssertionError  # the count is endless
+            return
 
 
 def noise_phases(noise: Schedule, rates: Phases) -> Phases:
@@ -86,11 +89,6 @@ def spread(
             "accounting.schedules.parse(TEXT)"
         )
     return phases
-
-
-def merged(phases: Sequence[tuple[float, int]]) -> Phases:
-    """The phases with equal neighbours merged."""
-    return [(value, sum(n for _, n in equal)) for value, equal in itertools.groupby(phases, key=lambda phase: phase[0])]
 
 
 def overlaid(
