@@ -25,12 +25,12 @@ def at_least(count: int, trials: int, chance: float) -> float:
 
 
 def binomial(count: int, trials: int, chance: float) -> float:
-    """Two-sided: of a count that is as far out on either side."""
+    """The two-sided p-value of a binomial count."""
     return min(1.0, 2 * min(at_most(count, trials, chance), at_least(count, trials, chance)))
 
 
 def of_law(value: int, law: Array) -> float:
-    """Two-sided, of a whole number with the probabilities `law` of 0, 1, 2, ..."""
+    """The two-sided p-value of a whole number under `law`, the probabilities of 0, 1, 2, ..."""
     low, high = float(law[: value + 1].sum()), float(law[max(0, value) :].sum())
     return min(1.0, 2 * min(low, high) * (1 + 1e-9))
 
@@ -69,7 +69,7 @@ def overlap_law(units: int, one: int, other: int) -> Array:
 
 
 def overlaps(total: int, units: int, sizes: Sequence[tuple[int, int]]) -> float:
-    """Two-sided, of how many units independent pairs of random subsets of these sizes have in common, all added up."""
+    """The two-sided p-value of how many units pairs of random subsets of these sizes have in common, added up."""
     return of_law(total, sum_law(overlap_law(units, one, other) for one, other in sizes))
 
 

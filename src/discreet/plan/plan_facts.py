@@ -16,7 +16,7 @@ def facts_of(plan: FixedPlan) -> dict[str, str | None]:
 
 
 def named_facts(plan: RunPlan, steps: str, noise: str, **more: str) -> dict[str, str | None]:
-    """The same of any plan, with the words for its steps and its noise; `more` is put behind them."""
+    """Names and values for any plan, from the words for its steps and its noise; `more` comes behind these."""
     return {
         "protected": f"one {plan.unit.value}, {plan.adjacency.value}",
         "population": f"{plan.population:,g}",

@@ -54,7 +54,7 @@ def check_names(made_by: Callable[..., object], given: Iterable[str], fields: Se
 
 
 def in_our_words(made_by: Callable[P, T]) -> Callable[P, T]:
-    """A class method that hands other arguments on to `make`, and says in one line which it lacks or does not take."""
+    """Decorates a class method that hands arguments on to `make`: one that is missing or unknown is named in a line."""
 
     @wraps(made_by)
     def told(*given: P.args, **named: P.kwargs) -> T:

@@ -161,7 +161,7 @@ def curves(
     first_steps: Callable[[int], Event],
     steps: int,
     delta: float,
-    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    adjacency: Adjacency,
 ) -> dict[Method, list[Point]]:
     """Epsilon over the steps of a plan, for every method that covers it.
 

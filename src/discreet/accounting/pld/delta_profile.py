@@ -82,7 +82,7 @@ def whole_profile(
 
 
 def truncated_profile(
-    filled: Sequence[Filled], others: Sequence[Release], focus: float = FOCUS, *, either: bool
+    filled: Sequence[Filled], others: Sequence[Release], focus: float, *, either: bool
 ) -> tuple[Array, Array]:
     """Epsilons from 0 on, and upper bounds on delta, with batches of bounded size (`truncated_pair`) beside `others`.
 

@@ -224,7 +224,7 @@ def _compose(
     tail: float,
     *,
     up: bool,
-    others: Sequence[OnGrid] = (),
+    others: Sequence[OnGrid],
 ) -> Composition:
     losses = [(discretise(pair, grid, tail, window.floor), n) for pair, n in _batches(parts, grid, tail, window)]
     for part in others:

@@ -72,7 +72,7 @@ def truncated_upper(
     filled: Sequence[Filled],
     others: Sequence[Release],
     delta: float,
-    tolerance: Callable[[float], float] = default_tolerance,
+    tolerance: Callable[[float], float],
     *,
     either: bool,
 ) -> float:

@@ -68,7 +68,7 @@ class Cumulants:
         parts: Sequence[tuple[Pair, int]],
         tail: float,
         grid: float,
-        bounded: Sequence[BoundedLoss | AllocationLoss] = (),
+        bounded: Sequence[BoundedLoss | AllocationLoss],
     ) -> None:
         parts = _representatives(parts)
         grids = [_split(*pair.quadrature(tail), grid) for pair, _ in parts]

@@ -32,7 +32,7 @@ def evidence(moves: Array, noises: Array, plan: Plan) -> Array:
 
 
 def _of_world(value: float, moves: Array, noises: Array, plan: Plan) -> Array:
-    """Of a row that moves its place by `value` where it is drawn, against no row."""
+    """Log-likelihood ratios of a row that moves its place by `value` where it is drawn, against no row."""
     gains = np.clip((2 * value * moves - value**2) / (2 * np.square(noises)[:, None]), -_FAR, _FAR)
     period, rates = plan.sampler.period, _rates(plan, len(moves))[:, None]
     if len(plan.sampling.strategy) > 1:  # a row has the same turn in every round
@@ -46,7 +46,7 @@ def _of_world(value: float, moves: Array, noises: Array, plan: Plan) -> Array:
 
 
 def _drawn(gains: Array, rates: Array) -> Array:
-    """Of a row that is drawn independently at each step: the sum of log(1 - q + q e^gain)."""
+    """Log-likelihood ratios of a row drawn independently at each step: the sum of log(1 - q + q e^gain)."""
     q = np.minimum(rates, 1.0)
     with np.errstate(divide="ignore"):
         found: Array = np.logaddexp(np.log1p(-q), np.log(q) + gains).sum(axis=0)
@@ -54,7 +54,7 @@ def _drawn(gains: Array, rates: Array) -> Array:
 
 
 def _mean(gains: Array) -> Array:
-    """Of a row that is in one of several places, all equally likely."""
+    """Log-likelihood ratios of a row that is in one of several places, all equally likely: those of a mixture."""
     found: Array = np.logaddexp.reduce(gains, axis=0) - np.log(len(gains))
     return found
 

@@ -60,7 +60,7 @@ def decisions(plan: dict[str, Any], claim: Mapping[str, Any], runs: list[dict[st
 
 
 def words(search: Mapping[str, Any]) -> dict[str, Any]:
-    """The search for people."""
+    """The search as pages describe it."""
     scores = {"accuracy": "the number of right predictions", "loss": "the sum of clipped losses"}
     return {
         "parts": math.prod(len(setting["values"]) for setting in search["grid"]) + 1,

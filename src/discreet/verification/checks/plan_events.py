@@ -93,6 +93,11 @@ def stated(event: dict[str, Any]) -> Runs:
     return found
 
 
+def composed(runs: Runs) -> dict[str, Any]:
+    """Runs as one composition of repeated events, as `stated` reads it."""
+    return {"event": "compose", "of": [{"event": "repeat", "count": count, "of": event} for event, count in runs]}
+
+
 def _check_length(counts: Iterable[int]) -> None:
     if sum(counts) > MOST_STEPS:
         raise InputError(f"more than {MOST_STEPS:,} steps are not followed")

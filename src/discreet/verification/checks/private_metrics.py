@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from discreet.core.errors import InputError
-from discreet.verification.checks.plan_events import Runs, merged, places, planned, stated, steps_in
+from discreet.verification.checks.plan_events import Runs, composed, merged, places, planned, stated, steps_in
 from discreet.verification.checks.pre_queries import queries_of
 
 _FIELDS = {"kind", "noise", "every", "bound", "rows", "rate"}
@@ -109,12 +109,12 @@ def parts(plan: dict[str, Any], events: dict[str, Any]) -> list[dict[str, Any]]:
         return [events]
     found: list[dict[str, Any]] = []
     for held in (False, True):
-        of = [
-            {"event": "repeat", "count": count, "of": event}
+        runs = [
+            (event, count)
             for event, count, name in in_order(plan)
             if name == BEFORE or (name is not None and name.startswith("holdout_")) is held
         ]
-        found.append({"event": "compose", "of": of})
+        found.append(composed(runs))
     return found
 
 

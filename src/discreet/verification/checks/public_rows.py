@@ -7,7 +7,7 @@ from typing import Any
 
 
 def described(facts: Mapping[str, Any]) -> str | None:
-    """Their description in one line; None if there are none."""
+    """A line about public rows whose exact gradient joined the steps; None if there were none."""
     rows = facts.get("public_batches")
     if rows is None:
         return None
@@ -15,7 +15,7 @@ def described(facts: Mapping[str, Any]) -> str | None:
 
 
 def check(facts: Mapping[str, Any]) -> tuple[bool, str]:
-    """Check their declaration, and name them in the result."""
+    """Check the weight and the numbers of such rows, and name them in the result."""
     rows, line = facts.get("public_batches"), described(facts)
     if rows is None or line is None:
         return True, "none joined the steps"

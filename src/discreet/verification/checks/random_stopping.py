@@ -44,7 +44,7 @@ def decisions(plan: dict[str, Any], claim: Mapping[str, Any], runs: list[dict[st
 
 
 def words(search: Mapping[str, Any]) -> dict[str, Any]:
-    """The search for people."""
+    """The search as pages describe it."""
     law = trials_from_json(search["trials"])
     return {
         "mean": law.mean,

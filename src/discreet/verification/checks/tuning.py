@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from discreet.certificate.canonical import canonical
 from discreet.verification.checks import disjoint_parts, private_metrics, random_stopping
 from discreet.verification.checks.fixed_plan import together
-from discreet.verification.checks.plan_events import Runs, stated, steps_in
+from discreet.verification.checks.plan_events import Runs, composed, stated, steps_in
 from discreet.verification.recompute import Decision, decide
 
 
@@ -74,7 +74,7 @@ def one_run(facts: dict[str, Any]) -> dict[str, Any]:
     if _CLIP_NORM in winner:
         plan["clipping"] = plan["clipping"] | {"norm": winner[_CLIP_NORM]}
     runs = private_metrics.all_events(plan)
-    events, steps = _composed(runs), steps_in(runs)
+    events, steps = composed(runs), steps_in(runs)
     entries = [
         entry | {"body": events, "steps": steps} if entry["kind"] == "reservation" else entry
         for entry in facts["ledger"]["entries"]
@@ -124,7 +124,7 @@ def check_events(facts: dict[str, Any]) -> tuple[bool, str]:
     found = stated(facts["events"])
     if len(found) != 1 or found[0][1] != 1:
         return False, "the events are not one search"
-    expected = _KINDS[kind(facts)].event(plan["search"], _composed(runs))
+    expected = _KINDS[kind(facts)].event(plan["search"], composed(runs))
     if not _same(found, [(expected, 1)]):
         return False, "the search is not that of the plan, over runs of the plan"
     return True, f"a search over runs of {steps_in(runs)} steps"
@@ -148,12 +148,12 @@ def check_epsilon(facts: dict[str, Any]) -> tuple[bool, str]:
     claim, plan = facts["claim"], facts["plan"]
     if claim["lower"] is not None:
         return False, "nothing is known of a search from below"
-    runs = private_metrics.parts(plan, _composed(private_metrics.all_events(plan)))
+    runs = private_metrics.parts(plan, composed(private_metrics.all_events(plan)))
     return together(_KINDS[kind(facts)].decisions(plan, claim, runs))
 
 
 def described(facts: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The search for people; None if there was none."""
+    """The search as pages describe it; None if there was none."""
     if not is_search(facts):
         return None
     search, section = facts["plan"]["search"], facts["search"]
@@ -185,7 +185,3 @@ def _candidates(search: Mapping[str, Any]) -> list[bytes]:
 
 def _same(one: Runs, other: Runs) -> bool:
     return [(canonical(event), n) for event, n in one] == [(canonical(event), n) for event, n in other]
-
-
-def _composed(runs: Runs) -> dict[str, Any]:
-    return {"event": "compose", "of": [{"event": "repeat", "count": n, "of": event} for event, n in runs]}
