@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -19,9 +20,6 @@ from discreet.core.errors import InputError
 
 LARGEST, TIMES = 1 << 30, 100
 """A file may unpack to 1 GiB, or to a hundred times its own size if that is more."""
-
-NOT_ARRAYS = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
-"""Exceptions of `read_arrays` for a file that holds no plain arrays, beside `InputError`."""
 
 _HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype[Any]]]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -39,6 +37,20 @@ def too_large(path: Path) -> InputError:
     return InputError(
         f"{path} unpacks to more than {most_unpacked(path):,} bytes, the most for a file of its size; unpack it first"
     )
+
+
+class NotArrays(Exception):
+    """A file holds no plain arrays."""
+
+
+@contextmanager
+def _of_arrays() -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+        raise NotArrays(str(error)) from error
 
 
 class Readable(Protocol):
@@ -63,16 +75,18 @@ class Unpacked:
         return found
 
 
+@_of_arrays()
 def array_names(path: Path) -> list[str]:
-    """The names of the arrays in a .npz file."""
+    """The names of the arrays in a .npz file; `NotArrays` if it is none."""
     with zipfile.ZipFile(path) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist()]
 
 
+@_of_arrays()
 def read_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, np.ndarray]:
     """The arrays of a .npz file, or those with these names; of a .npy file its array, under the name ''.
 
-    `InputError` for one that is larger in memory than its file allows, `NOT_ARRAYS` for what is no such file. Nothing
+    `InputError` for one that is larger in memory than its file allows, `NotArrays` for what is no such file. Nothing
     pickled is read.
     """
     refuse_special(path)

@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError
-from discreet.data.packed import NOT_ARRAYS, array_names, read_arrays
+from discreet.data.packed import NotArrays, array_names, read_arrays
 from discreet.data.sets.mnist import read_idx
 
 _INPUTS = ("x", "inputs", "x_test", "x_train")
@@ -47,9 +47,7 @@ def _array(path: Path) -> Array:
         found = read_arrays(path, [name])[name]
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    except InputError:
-        raise
-    except NOT_ARRAYS:
+    except NotArrays:
         raise InputError(f"{path} is not a file of plain arrays; write it with numpy.save or numpy.savez") from None
     if found.dtype.kind not in "fiub":
         raise InputError(f"{path} holds {found.dtype}; it must hold numbers")

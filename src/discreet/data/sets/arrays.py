@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from discreet.core.errors import InputError
-from discreet.data.packed import NOT_ARRAYS, read_arrays
+from discreet.data.packed import NotArrays, read_arrays
 from discreet.data.sets.splits import Split
 
 
@@ -26,9 +26,7 @@ def npz(path: Path | None) -> Split:
         arrays = read_arrays(path)
     except OSError as error:
         raise InputError(f"cannot read --data {path}: {error.strerror or error}; give a .npz file") from None
-    except InputError:
-        raise
-    except NOT_ARRAYS:
+    except NotArrays:
         raise InputError(f"--data {path} is not a .npz file of plain arrays; write it with numpy.savez") from None
     test = _pair(path, arrays, "test") if "x_test" in arrays else None
     units, ids = (arrays.get(f"{name}_train") for name in ("units", "ids"))

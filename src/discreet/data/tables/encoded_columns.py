@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +45,7 @@ def places(
     """Places within `bounds`, from 0 to 1, and `_NONE` where a value is missing; from -1 to 1 for the target."""
     low, high = bounds
     found, faults = amounts(values, column, marks)
+    leave_out = partial(_leave_out, kept, values, marks, faults)
     sound = np.ones(len(found), np.bool_)
     sound[list(faults)] = False
     missing = np.isnan(found)
@@ -52,12 +54,10 @@ def places(
     if rule == "missing":
         missing |= outside
     elif rule != "clip":
-        _leave_out(
-            outside & kept, rule, kept, f"{{}} is outside of {_range_in_words(column, bounds)}", values, marks, faults
-        )
+        leave_out(outside, rule, f"{{}} is outside of {_range_in_words(column, bounds)}")
     absent = column.missing or ("refuse" if predicted else "flag")
     if absent != "flag":
-        _leave_out(missing & sound & kept, absent, kept, _ABSENT, values, marks, faults)
+        leave_out(missing & sound, absent, _ABSENT)
     clipped = np.clip(found, low, high)
     if predicted and (scale := _target_scale(column, bounds)) is not None:
         return (clipped - scale[0]) / scale[1], faults
@@ -96,6 +96,7 @@ def numbers_of(
 ) -> tuple[Array, Faults]:
     """(k + 1/2) / size for the k-th of `size` categories; k for the target."""
     faults: Faults = {}
+    leave_out = partial(_leave_out, kept, values, marks, faults)
     found = codes(values, column, marks)
     rule = column.unseen or ("refuse" if predicted else "other")
     unseen = found == UNSEEN
@@ -105,14 +106,13 @@ def numbers_of(
         found[unseen] = column.width
     else:
         which = " ({})" if marks.show else ""
-        fault = f"the value is none of the declared categories{which}"
-        _leave_out(unseen & kept, rule, kept, fault, values, marks, faults)
+        leave_out(unseen, rule, f"the value is none of the declared categories{which}")
     absent = column.missing or ("refuse" if predicted else "flag")
     missing = found == MISSING
     if absent == "flag":
         found[missing] = size - 1
     else:
-        _leave_out(missing & kept, absent, kept, _ABSENT, values, marks, faults)
+        leave_out(missing, absent, _ABSENT)
     numbers = found.astype(np.float64)
     return (numbers if predicted else (numbers + 0.5) / size), faults
 
@@ -131,7 +131,7 @@ def wide(column: Wide, values: pa.Array, marks: Marks, kept: BoolArray) -> tuple
     found = texts(values, marks)
     missing = found.is_null().to_numpy(zero_copy_only=False)
     if column.missing in ("drop", "refuse"):
-        _leave_out(missing & kept, column.missing, kept, "the text is missing", values, marks, faults)
+        _leave_out(kept, values, marks, faults, missing, column.missing, "the text is missing")
     return numbered([text or "" for text in found.to_pylist()], column), faults
 
 
@@ -143,11 +143,12 @@ def _target_scale(column: Number | Date, bounds: tuple[float, float]) -> tuple[f
 
 
 def _leave_out(
-    wrong: BoolArray, rule: str, kept: BoolArray, fault: str, values: pa.Array, marks: Marks, faults: Faults
+    kept: BoolArray, values: pa.Array, marks: Marks, faults: Faults, wrong: BoolArray, rule: str, fault: str
 ) -> None:
-    """Drop rows, or record their faults; {} in a fault stands for the value in the file."""
+    """Drop the `wrong` rows of those that are `kept`, or record their faults; {} in a fault stands for the value in the
+    file."""
     if rule == "drop":
         kept &= ~wrong
         return
-    for row in first_rows_of(wrong):
+    for row in first_rows_of(wrong & kept):
         faults.setdefault(row, fault.format(shown(values, row, marks)) if "{" in fault else fault)

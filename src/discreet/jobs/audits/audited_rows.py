@@ -10,7 +10,7 @@ from torch import Tensor
 
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError
-from discreet.data.packed import NOT_ARRAYS, read_arrays
+from discreet.data.packed import NotArrays, read_arrays
 from discreet.data.tables import Encoder, public_table
 from discreet.prediction.load import Predictor
 
@@ -52,9 +52,7 @@ def _arrays(path: Path, option: str) -> tuple[Array, Array]:
         found = read_arrays(path, ["x", "y"])
     except OSError as error:
         raise InputError(f"cannot read {option} {path}: {error.strerror or error}") from None
-    except InputError:
-        raise
-    except NOT_ARRAYS:
+    except NotArrays:
         found = {}
     if set(found) != {"x", "y"}:
         raise InputError(f"{option} {path}: give a .npz file with the arrays x (rows) and y (their targets)")

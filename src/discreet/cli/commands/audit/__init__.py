@@ -14,8 +14,3 @@ app = typer.Typer(
 app.command()(build)
 app.command()(run)
 app.command()(model)
-
-
-@app.callback()
-def audit() -> None:
-    """Measure the privacy of a training: evidence beside its bound, never a guarantee."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +41,17 @@ def foreign_table(path: Path, decimal: str, days: Mapping[str, str | None]) -> p
     reader, needed = _READERS[path.suffix.lower()]
     try:
         import pandas  # type: ignore[import-untyped]
-    except ImportError:
-        raise InputError(_lacking(path, needed)) from None
-    read: Callable[..., Any] = getattr(pandas, reader)
-    try:
+
         if reader == "read_excel":
             columns = {name: _of_cells(name, cells, decimal, days) for name, cells in _first_sheet(path, pandas)}
         else:
-            frame = read(path)
+            frame = getattr(pandas, reader)(path)
             columns = {str(name): _of_column(str(name), frame[name], decimal, days) for name in frame.columns}
     except ImportError:
-        raise InputError(_lacking(path, needed)) from None
+        packages = f"pandas {needed}".strip()
+        raise InputError(
+            f"{path}: reading {path.suffix} files needs more: pip install {packages}; or save the table as .csv"
+        ) from None
     except InputError:
         raise
     except Exception as error:  # each of these readers has errors of its own
@@ -118,8 +118,3 @@ def _of_json(path: Path, decimal: str) -> pa.Table:
         return pa.table({name: pa.array(column, pa.string()) for name, column in texts.items()})
     except UnicodeEncodeError:
         raise InputError(f"{path} has half of a surrogate pair in a text, which is no character; remove it") from None
-
-
-def _lacking(path: Path, needed: str) -> str:
-    packages = f"pandas {needed}".strip()
-    return f"{path}: reading {path.suffix} files needs more: pip install {packages}; or save the table as .csv"
