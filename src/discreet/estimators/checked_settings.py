@@ -21,7 +21,7 @@ def refuse_ill_typed(settings: Mapping[str, Any]) -> None:
     """Refuse settings that are no numbers, counts, widths or paths. None stands for one that is not given, and what is
     above its largest value is refused where it is used."""
     for name in _ABOVE_0:
-        if settings[name] is not None and not _is_above(settings[name], 0):
+        if settings[name] is not None and not _is_positive(settings[name]):
             raise InputError(f"{name} must be a finite number greater than 0, got {_shown(settings[name])}")
     for name, least in _WHOLE.items():
         optional = name == "steps" and settings[name] is None
@@ -36,9 +36,9 @@ def refuse_ill_typed(settings: Mapping[str, Any]) -> None:
             raise InputError(f"{name} must be a path, got {_shown(settings[name])}")
 
 
-def _is_above(value: Any, least: float) -> bool:
+def _is_positive(value: Any) -> bool:
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return real and math.isfinite(value) and value > least
+    return real and math.isfinite(value) and value > 0
 
 
 def _is_whole(value: Any, least: int) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from discreet.accounting.account import Method
 from discreet.accounting.answers.compare import Point
+from discreet.accounting.theory_table import ESTIMATORS
 from discreet.cli.show.picture_files import blank, save
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
@@ -119,7 +120,7 @@ def kind(method: Method) -> str:
     """guarantee, estimate or as_published."""
     if method.proves:
         return "guarantee"
-    return "estimate" if method in (Method.CLT, Method.ZCDP_RS) else "as_published"
+    return "estimate" if method.value in ESTIMATORS else "as_published"
 
 
 def spread(heights: Sequence[float], gap: float) -> list[float]:

@@ -34,9 +34,7 @@ def cifar10(path: Path | None, *, public: int = 0, held_out: int = 0) -> Split:
 
 
 def _whole(path: Path | None) -> tuple[Part, Part]:
-    folder = folder_of(path, "cifar10", _NEEDS)
-    for inner in ("cifar-10-batches-py", "cifar-10-batches-bin"):
-        folder = folder / inner if (folder / inner).is_dir() else folder
+    folder = folder_of(path, "cifar10", _NEEDS, ("cifar-10-batches-py", "cifar-10-batches-bin"))
     packed = sorted(folder.glob("cifar10*.npz"))
     if packed:
         return _subset(packed[0])

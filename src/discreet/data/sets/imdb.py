@@ -69,8 +69,7 @@ def imdb(
 
 def reviews(path: Path | None, part: Literal["train", "test"]) -> Sequence[Review]:
     """The reviews of one part of the data set in the folder of data sets `path`."""
-    folder = folder_of(path, "imdb", _NEEDS)
-    folder = folder / "aclImdb" if (folder / "aclImdb").is_dir() else folder
+    folder = folder_of(path, "imdb", _NEEDS, ("aclImdb",))
     file = present(folder, f"imdb_{part}.csv")
     found = _original(folder / part) if file is None else _table(file)
     if not found:

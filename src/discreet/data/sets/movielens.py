@@ -39,9 +39,7 @@ def movielens(path: Path | None, classes: bool = False) -> Split:
     stand for 1 to 5. A fifth of all ratings, chosen by a public hash of user and film, is the test set. Units are
     users; a rating's identifier is its user and film.
     """
-    folder = folder_of(path, "movielens", "u.data or ratings.dat of MovieLens")
-    for inner in ("ml-100k", "ml-1m"):
-        folder = folder / inner if (folder / inner).is_dir() else folder
+    folder = folder_of(path, "movielens", "u.data or ratings.dat of MovieLens", ("ml-100k", "ml-1m"))
     for name, version in _VERSIONS.items():
         file = present(folder, name) or present(folder, f"ml-100k_{name}")
         if file is not None:

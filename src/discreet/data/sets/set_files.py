@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -12,11 +13,13 @@ from discreet.core.errors import InputError
 from discreet.data.packed import Unpacked
 
 
-def folder_of(path: Path | None, name: str, needs: str) -> Path:
-    """`path` itself, or the folder `name` in it. `needs`: the required files, for the error."""
+def folder_of(path: Path | None, name: str, needs: str, inner: Sequence[str] = ()) -> Path:
+    """`path` itself, or the folder `name` in it; or of these the first of the `inner` folders that is there, by the
+    names that archives have. `needs`: the required files, for the error."""
     if path is None:
         raise InputError(f"this recipe needs {needs}; give their folder with --data DIR")
-    return path / name if (path / name).is_dir() else path
+    folder = path / name if (path / name).is_dir() else path
+    return next((folder / one for one in inner if (folder / one).is_dir()), folder)
 
 
 def present(folder: Path, name: str) -> Path | None:
