@@ -7,6 +7,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, private_table, public_table
 from discreet.data.tables.categories import Category
 from discreet.jobs.tables.image_or_text_schema import schema_of_column, schema_of_folder
-from discreet.jobs.tables.table_facts import WideFacts
+from discreet.jobs.tables.table_facts import TableFacts
 
 BUDGET = ["--epsilon", "3", "--delta", "1e-3", "--population", "8", "--out", "model"]
 
@@ -118,11 +119,11 @@ def refused(capsys: pytest.CaptureFixture[str], said: str, *arguments: str) -> N
     assert sorted(Path().iterdir()) == before
 
 
-def read(path: Path, test: Path | None, wide: WideFacts, facts: dict[str, Any]) -> None:
+def read(path: Path, options: TableFacts, facts: dict[str, Any]) -> None:
     """What `discreet train` does with these before it charges anything, without a plan."""
-    schema = (schema_of_folder if path.is_dir() else schema_of_column)(path, test, wide, facts)
-    if test is not None:
-        public_table(test, Encoder(schema))
+    schema = (schema_of_folder if path.is_dir() else schema_of_column)(path, options, facts)
+    if options.test is not None:
+        public_table(options.test, Encoder(schema))
     with private_table(path, Encoder(schema), Path()):
         pass
 
@@ -139,7 +140,7 @@ def refused_when_read(said: str, *given: Any) -> None:
 def test_folders(name: str) -> None:
     change, said = FOLDERS[name]
     change()
-    refused_when_read(said, Path("photos"), Path("public"), WideFacts(), {"unit": "row"})
+    refused_when_read(said, Path("photos"), TableFacts(test=Path("public")), {"unit": "row"})
 
 
 # name: (a line of the index, what the line says)
@@ -169,16 +170,16 @@ def test_indexes(name: str) -> None:
     png("../secret.png")
     Path("i.csv").write_text(f"file,kind\nphotos/cat/0.png,cat\nphotos/dog/1.png,dog\n{line}\n")
     facts = {"unit": "row", "target": ["kind"]}
-    refused_when_read(said, Path("i.csv"), None, WideFacts(image="file", classes="cat,dog"), facts)
+    refused_when_read(said, Path("i.csv"), TableFacts(image="file", classes="cat,dog"), facts)
 
 
-def stored(*images: tuple[bytes | None, str | None]) -> list[tuple[Path, None, WideFacts, dict[str, Any]]]:
+def stored(*images: tuple[bytes | None, str | None]) -> list[tuple[Path, TableFacts, dict[str, Any]]]:
     """What to read after images were written to a Parquet file as Hugging Face does, of alternating kinds."""
     files = [{"bytes": content, "path": name} for content, name in images]
     kinds = [("cat", "dog")[i % 2] for i in range(len(images))]
     pq.write_table(pa.table({"file": files, "kind": kinds}), "i.parquet")
-    wide = WideFacts(image="file", classes="cat,dog")
-    return [(Path("i.parquet"), None, wide, {"unit": "row", "target": ["kind"]})]
+    options = TableFacts(image="file", classes="cat,dog")
+    return [(Path("i.parquet"), options, {"unit": "row", "target": ["kind"]})]
 
 
 def test_images_twice_in_a_parquet_file() -> None:
@@ -195,17 +196,17 @@ def test_images_twice_in_a_parquet_file() -> None:
 def test_whether_a_class_has_an_image_is_not_told() -> None:
     """The same classes are declared with the one image of a rare class, without it, and without its folder."""
     found = []
-    listed = WideFacts(classes="bird,cat,dog")
+    listed = TableFacts(classes="bird,cat,dog")
     png("photos/bird/rare.png")
-    for wide in (WideFacts(), listed):
-        found.append(schema_of_folder(Path("photos"), None, wide, {"unit": "row"}))
+    for options in (TableFacts(), listed):
+        found.append(schema_of_folder(Path("photos"), options, {"unit": "row"}))
     Path("photos/bird/rare.png").unlink()
-    for wide in (WideFacts(), listed):
-        read(Path("photos"), None, wide, {"unit": "row"})
-        found.append(schema_of_folder(Path("photos"), None, wide, {"unit": "row"}))
+    for options in (TableFacts(), listed):
+        read(Path("photos"), options, {"unit": "row"})
+        found.append(schema_of_folder(Path("photos"), options, {"unit": "row"}))
     Path("photos/bird").rmdir()
-    read(Path("photos"), Path("public"), listed, {"unit": "row"})
-    found.append(schema_of_folder(Path("photos"), None, listed, {"unit": "row"}))
+    read(Path("photos"), replace(listed, test=Path("public")), {"unit": "row"})
+    found.append(schema_of_folder(Path("photos"), listed, {"unit": "row"}))
     assert found == [found[0]] * 5
     column = found[0].columns["class"]
     assert isinstance(column, Category)

@@ -11,12 +11,12 @@ from discreet.certificate.described import About
 from discreet.core.errors import InputError
 from discreet.jobs.language.begun_options import Said, begun, keep
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
-from discreet.jobs.tables.table_facts import TableFacts, WideFacts
+from discreet.jobs.tables.table_facts import TableFacts
 
 SAID = Said(
     Path("/texts.csv"),
     LanguageFacts(model=Path("/model"), task="causal-lm", lora=4),
-    TableFacts(unit="row", wide=WideFacts(text="review")),
+    TableFacts(unit="row", text="review"),
     Budget(1.0, 1e-5, 100.0),
     Settings(steps=3),
     Path("/published"),

@@ -169,10 +169,10 @@ def test_two_runs_begin_with_the_same_adapters() -> None:
     from discreet.jobs.language.begun_options import Said
     from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
     from discreet.jobs.language.language_run import LanguageJob
-    from discreet.jobs.tables.table_facts import TableFacts, WideFacts
+    from discreet.jobs.tables.table_facts import TableFacts
 
     facts = LanguageFacts(model=model_folder(Path("tiny")), lora=2)
-    table = TableFacts(unit="row", wide=WideFacts(text="review"))
+    table = TableFacts(unit="row", text="review")
     said = Said(Path("reviews.csv"), facts, table, Budget(1.0, 1e-3, 60), Settings(), None, About())
     job: Any = LanguageJob.of(said)
     one, other = (job._loaded([])[1].state_dict() for _ in range(2))

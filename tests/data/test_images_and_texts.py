@@ -20,7 +20,7 @@ from discreet.data.tables.images.image_file import pixels
 from discreet.data.tables.wide import FreeText, Image
 from discreet.data.tables.words import numbered
 from discreet.jobs.tables.image_or_text_schema import schema_of_folder
-from discreet.jobs.tables.table_facts import WideFacts
+from discreet.jobs.tables.table_facts import TableFacts
 from discreet.plan.pydantic_base import validate
 
 
@@ -147,12 +147,12 @@ def test_what_a_folder_declares_comes_from_names_and_public_images(tmp_path: Pat
     colours = content(np.stack([GREY] * 3, axis=2))
     (private / "a" / "coloured.png").write_bytes(colours)
     facts = {"unit": "row", "population": 4.0}
-    grey = [schema_of_folder(private, test, WideFacts(), facts) for test in (None, public)]
+    grey = [schema_of_folder(private, TableFacts(test=test), facts) for test in (None, public)]
     assert grey[0] == grey[1]
     assert grey[0].wide == ("path", Image(size=(28, 28), mode="grey"))
     assert grey[0].columns["class"] == Category(categories=("a", "b"))
     (public / "b" / "coloured.png").write_bytes(colours)
-    coloured = schema_of_folder(private, public, WideFacts(), facts)
+    coloured = schema_of_folder(private, TableFacts(test=public), facts)
     assert coloured.wide == ("path", Image(size=(32, 32), mode="rgb"))
-    said = schema_of_folder(private, public, WideFacts(size="40x30", mode="grey"), facts)
+    said = schema_of_folder(private, TableFacts(test=public, size="40x30", mode="grey"), facts)
     assert said.wide == ("path", Image(size=(40, 30), mode="grey"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Annotated, Any, cast, get_type_hints
 
@@ -16,8 +16,7 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 def with_options(kind: type[Any], said: Mapping[str, Any] = _NONE) -> Callable[[Command], Command]:
     """Give a command that has a parameter of type `kind`, a dataclass, the fields of that as options in its place.
 
-    A field that is such a dataclass itself stands for its own fields. Every field has a default. `said`: what typer is
-    told of a field, by its name, where the type of the field does not say it.
+    Every field has a default. `said`: what typer is told of a field, by its name, where its type does not say it.
     """
 
     def given(command: Command) -> Command:
@@ -28,7 +27,7 @@ def with_options(kind: type[Any], said: Mapping[str, Any] = _NONE) -> Callable[[
             described += _options(kind, said) if own.name == name else [(own.name, own.default, hints[own.name])]
 
         def run(**values: Any) -> None:
-            options = _made(kind, values)
+            options = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
             command(**values, **{name: options})
 
         run.__name__, run.__doc__ = command.__name__, command.__doc__
@@ -50,18 +49,4 @@ def _options(kind: type[Any], said: Mapping[str, Any]) -> Iterator[tuple[str, An
     hints, annotated = get_type_hints(kind, include_extras=True), cast(Any, Annotated)
     for field in fields(kind):
         hint = hints[field.name]
-        if is_dataclass(hint):
-            yield from _options(cast(Any, hint), said)
-        else:
-            yield field.name, field.default, annotated[hint, said[field.name]] if field.name in said else hint
-
-
-def _made(kind: type[Any], values: dict[str, Any]) -> Any:
-    """The dataclass, from the values of its options, which are taken out of `values`."""
-    hints = get_type_hints(kind, include_extras=True)
-    return kind(
-        **{
-            field.name: _made(hints[field.name], values) if is_dataclass(hints[field.name]) else values.pop(field.name)
-            for field in fields(kind)
-        }
-    )
+        yield field.name, field.default, annotated[hint, said[field.name]] if field.name in said else hint

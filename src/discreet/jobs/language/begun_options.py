@@ -16,7 +16,7 @@ from discreet.core.disk import real_text, write_durably
 from discreet.core.errors import InputError
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
 from discreet.jobs.run_folders import begun_folder
-from discreet.jobs.tables.table_facts import TableFacts, WideFacts
+from discreet.jobs.tables.table_facts import TableFacts
 
 FILE = "language.json"
 _FOUND = "classes"
@@ -40,14 +40,13 @@ class Said:
     def options(self) -> dict[str, object]:
         """Options by their names, as plain values; None where nothing was said. `given` leaves out
         settings that were not said."""
-        wide = self.table.wide
         return {
             "file": real_text(self.path),
             "--test": real_text(self.table.test),
-            "--text": wide.text,
+            "--text": self.table.text,
             "--target": self.table.target,
             "--unit": self.table.unit,
-            "--classes": wide.classes,
+            "--classes": self.table.classes,
             **{f"--{name}": value for name, value in asdict(self.facts).items()},
             "--model": real_text(self.facts.model),
             **{f"--{name}": value for name, value in asdict(self.budget).items()},
@@ -71,18 +70,18 @@ class Said:
             return None if begun[name] is None else Path(begun[name])
 
         facts = {one.name: begun[f"--{one.name}"] for one in fields(LanguageFacts)}
-        wide = WideFacts(text=begun["--text"], classes=begun["--classes"])
+        words = {name: begun[f"--{name}"] for name in ("target", "unit", "text", "classes")}
         found = cls(
             path("file"),
             LanguageFacts(**facts | {"model": path("--model")}),
-            TableFacts(target=begun["--target"], unit=begun["--unit"], test=path("--test"), wide=wide),
+            TableFacts(test=path("--test"), **words),
             Budget(*(begun[f"--{one.name}"] for one in fields(Budget))),
             Settings(**{one.name: begun[one.name] for one in fields(Settings)}),
             path("--out"),
             About(title=begun["--title"], note=begun["--note"]),
         )
         # a damaged file may have any value in any place
-        for part in (found.facts, found.table, found.table.wide, found.budget, found.settings):
+        for part in (found.facts, found.table, found.budget, found.settings):
             for name, kind in get_type_hints(type(part)).items():
                 TypeAdapter(kind).validate_python(getattr(part, name), strict=True)
         return found

@@ -67,7 +67,7 @@ class LanguageJob:
     def of(cls, said: Said) -> LanguageJob:
         """A job from the options of the command line; what is wrong with them is said before anything is read."""
         facts, table, budget = said.facts, said.table, said.budget
-        if said.path is None or table.wide.text is None:
+        if said.path is None or table.text is None:
             raise InputError("--model fine-tunes on texts: discreet train FILE --text COLUMN --model FOLDER")
         check_used(table)
         task = task_named(facts.task or "causal-lm")
@@ -198,7 +198,7 @@ class LanguageJob:
         return made
 
     def _as_rows(self, texts: Sequence[str]) -> list[dict[str, Any]]:
-        return [{str(self.table.wide.text): text} for text in texts]
+        return [{str(self.table.text): text} for text in texts]
 
     def _units(self, private: Sequence[dict[str, Any]]) -> list[Any] | None:
         """Whose each row is; None if everybody has one."""
@@ -217,7 +217,7 @@ class LanguageJob:
             found = exposures(model, canaries, lambda texts: encoded(self._as_rows(texts)).tensors())
         return OfTexts(
             task=self.task.name,
-            text=self.table.wide.text,
+            text=self.table.text,
             target=self.table.target,
             classes=tuple(self._classes()),
             length=length,
@@ -256,7 +256,7 @@ class LanguageJob:
         return wanted or min(_LENGTH, most or _LENGTH)
 
     def _columns(self) -> list[str]:
-        return [str(self.table.wide.text), *([] if self.table.target is None else [self.table.target])]
+        return [str(self.table.text), *([] if self.table.target is None else [self.table.target])]
 
     def _unit(self) -> str:
         return str(self.table.unit)
@@ -265,8 +265,8 @@ class LanguageJob:
         """The declared classes: those of --classes, or of the table declared public."""
         if self.table.target is None:
             return []
-        if self.table.wide.classes is not None:
-            return self.table.wide.class_names
+        if self.table.classes is not None:
+            return self.table.class_names
         if self.table.test is None:
             raise InputError("declare the classes: --classes A,B, or --test FILE, which is declared public")
         return sorted({str(row[self.table.target]) for row in read_rows(self.table.test, [self.table.target])})
@@ -275,7 +275,7 @@ class LanguageJob:
         self, rows: list[dict[str, Any]], tokenizer: Any, classes: list[str], padding: int, length: int
     ) -> TransformersRows:
         """Rows of tokens, each made of its own text."""
-        text, target = str(self.table.wide.text), self.table.target
+        text, target = str(self.table.text), self.table.target
         made: list[dict[str, Any]] = []
         for number, row in enumerate(rows, start=1):
             tokens: dict[str, Any] = tokens_of(tokenizer, row[text], length, ends=self.task.shifted)

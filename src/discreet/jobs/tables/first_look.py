@@ -74,7 +74,7 @@ def changes_of(options: TableFacts, population: float | None) -> dict[str, Any]:
 
 def _check_columns(table: Path, options: TableFacts, population: float | None) -> None:
     """Read the schema and the first block of the table, where one column is not all that a model sees."""
-    if options.schema is None or options.wide.given:
+    if options.schema is None or options.given_in_place:
         return
     schema = load_schema(options.schema, changes_of(options, population))
     if schema.wide is None and (is_text(table) or table.suffix in (".parquet", ".pq")):

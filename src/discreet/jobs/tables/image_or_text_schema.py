@@ -18,7 +18,7 @@ from discreet.data.tables.images import classes_in, images_under, is_coloured
 from discreet.data.tables.values import Marks, texts
 from discreet.data.tables.wide import Image
 from discreet.data.tables.words import words_in
-from discreet.jobs.tables.table_facts import WideFacts
+from discreet.jobs.tables.table_facts import TableFacts
 from discreet.plan.pydantic_base import validate
 from discreet.recipes import Recipe
 
@@ -26,9 +26,9 @@ _SIZES = {"grey": "28x28", "rgb": "32x32"}
 _MOST_CLASSES = 1000
 
 
-def schema_of_folder(path: Path, test: Path | None, wide: WideFacts, facts: dict[str, Any]) -> Schema:
+def schema_of_folder(path: Path, options: TableFacts, facts: dict[str, Any]) -> Schema:
     """The schema of a folder with a sub-folder for each class. `facts`: unit, population and target, if given."""
-    strange = [name for name in wide.given if name not in ("--size", "--mode", "--classes")]
+    strange = [name for name in options.given_in_place if name not in ("--size", "--mode", "--classes")]
     if strange:
         raise InputError(f"{path} is a folder of images, in sub-folders for its classes; leave out {strange[0]}")
     if facts.get("target", ["class"]) != ["class"] or facts.get("unit", "row") != "row":
@@ -38,8 +38,8 @@ def schema_of_folder(path: Path, test: Path | None, wide: WideFacts, facts: dict
         )
     given = {
         "columns": {
-            "path": _image(wide, test, None),
-            "class": {"type": "category", "categories": wide.class_names or list(classes_in(path))},
+            "path": _image(options, None),
+            "class": {"type": "category", "categories": options.class_names or list(classes_in(path))},
         },
         "target": "class",
         "unit": "row",
@@ -48,26 +48,26 @@ def schema_of_folder(path: Path, test: Path | None, wide: WideFacts, facts: dict
     return validate(Schema, given | {key: facts[key] for key in ("population",) if key in facts}, str(path))
 
 
-def schema_of_column(path: Path, test: Path | None, wide: WideFacts, facts: dict[str, Any]) -> Schema:
+def schema_of_column(path: Path, options: TableFacts, facts: dict[str, Any]) -> Schema:
     """The schema of a table with one column that the model sees; its other columns are not read."""
     target = facts.get("target", [])
     if len(target) != 1:
         raise InputError(f"say which column of {path} has the classes: --target COLUMN; for labels write a schema")
-    if wide.text is not None and wide.image is not None:
+    if options.text is not None and options.image is not None:
         raise InputError("give either --text or --image; a model sees one of them")
-    name = wide.text or wide.image or ""
+    name = options.text or options.image or ""
     if target == [name]:
         raise InputError(f"--target {name} is the column that the model reads; name another")
-    of_the_other = ("--size", "--mode") if wide.text is not None else ("--vocabulary",)
-    strange = [option for option in wide.given if option in of_the_other]
+    of_the_other = ("--size", "--mode") if options.text is not None else ("--vocabulary",)
+    strange = [option for option in options.given if option in of_the_other]
     if strange:
-        raise InputError(f"{strange[0]} is not for {'texts' if wide.text is not None else 'images'}; leave it out")
+        raise InputError(f"{strange[0]} is not for {'texts' if options.text is not None else 'images'}; leave it out")
     csv = CsvFormat(newlines=True, delimiter="\t" if ".tsv" in path.name.lower() else ",")
-    column = _text(wide) if wide.text is not None else _image(wide, test, name, csv)
+    column = _text(options) if options.text is not None else _image(options, name, csv)
     given = {
         "columns": {
             name: column,
-            target[0]: {"type": "category", "categories": _classes(wide, test, target[0], csv)},
+            target[0]: {"type": "category", "categories": _classes(options, target[0], csv)},
         },
         "csv": csv.model_dump(),
         "others": "ignore",
@@ -91,16 +91,17 @@ def declared(recipe: Recipe) -> list[str]:
     return [f"declared public, and published with the model: {names}{seen}"]
 
 
-def _text(wide: WideFacts) -> dict[str, Any]:
-    return {"type": "text"} | ({} if wide.vocabulary is None else {"vocabulary": words_in(wide.vocabulary)})
+def _text(options: TableFacts) -> dict[str, Any]:
+    return {"type": "text"} | ({} if options.vocabulary is None else {"vocabulary": words_in(options.vocabulary)})
 
 
-def _image(wide: WideFacts, test: Path | None, name: str | None, csv: CsvFormat | None = None) -> dict[str, Any]:
-    mode = wide.mode or ("rgb" if test is not None and _coloured(test, name, csv) else "grey")
+def _image(options: TableFacts, name: str | None, csv: CsvFormat | None = None) -> dict[str, Any]:
+    test = options.declared_public
+    mode = options.mode or ("rgb" if test is not None and _coloured(test, name, csv) else "grey")
     if mode not in _SIZES:
         raise InputError(f"--mode is {' or '.join(_SIZES)}, not {mode}")
-    column = {"type": "image", "mode": mode, "size": wide.size or _SIZES[mode]}
-    if wide.size is not None:
+    column = {"type": "image", "mode": mode, "size": options.size or _SIZES[mode]}
+    if options.size is not None:
         validate(Image, column, "--size")
     return column
 
@@ -114,9 +115,10 @@ def _coloured(test: Path, name: str | None, csv: CsvFormat | None) -> bool:
     return any(is_coloured(test.parent / value) for value in _column(test, name, csv or CsvFormat()) if value)
 
 
-def _classes(wide: WideFacts, test: Path | None, target: str, csv: CsvFormat) -> list[str]:
-    if wide.classes is not None:
-        return wide.class_names
+def _classes(options: TableFacts, target: str, csv: CsvFormat) -> list[str]:
+    if options.classes is not None:
+        return options.class_names
+    test = options.declared_public
     if test is None:
         raise InputError(
             f"say which classes {target} can have, as the public may know them: --classes A,B; or give a table that is "

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from discreet.core.errors import InputError
 
+_IN_PLACE = ("--text", "--image", "--size", "--mode", "--classes", "--vocabulary")
+
 
 @dataclass(frozen=True, slots=True)
-class WideFacts:
-    """Facts that stand in for a schema: the text or image column of a table, its pixels, its classes."""
+class TableFacts:
+    """Facts about a table or folder of images: its schema, or facts in its place, and tables declared public.
 
+    In the place of a schema: the `text` or `image` column of a table, the `size` and `mode` of its images, the
+    `vocabulary` of its texts, its `classes`.
+    """
+
+    schema: Path | None = None
+    target: str | None = None
+    unit: str | None = None
+    test: Path | None = None
+    public: Path | None = None
     text: str | None = None
     image: str | None = None
     size: str | None = None
@@ -25,30 +36,17 @@ class WideFacts:
         return [f"--{one.name}" for one in fields(self) if getattr(self, one.name) is not None]
 
     @property
+    def given_in_place(self) -> list[str]:
+        """The given options that stand in for a schema."""
+        return [option for option in self.given if option in _IN_PLACE]
+
+    @property
     def class_names(self) -> list[str]:
         """The declared classes, if any; `InputError` for one without a name."""
         names = [] if self.classes is None else [name.strip() for name in self.classes.split(",")]
         if "" in names:
             raise InputError(f"--classes {self.classes} has a class without a name; leave a comma out")
         return names
-
-
-@dataclass(frozen=True, slots=True)
-class TableFacts:
-    """Facts about a table or folder of images: its schema, or facts in its place, and tables declared public."""
-
-    schema: Path | None = None
-    target: str | None = None
-    unit: str | None = None
-    test: Path | None = None
-    public: Path | None = None
-    wide: WideFacts = field(default_factory=WideFacts)
-
-    @property
-    def given(self) -> list[str]:
-        """The options by which they were given."""
-        names = ("schema", "target", "unit", "test", "public")
-        return [f"--{name}" for name in names if getattr(self, name) is not None] + self.wide.given
 
     @property
     def declared_public(self) -> Path | None:

@@ -199,15 +199,15 @@ def check_apart(path: Path, target: Path) -> None:
 
 def declared_schema(path: Path, options: TableFacts, population: float | None) -> Schema:
     """The schema of the table or folder at `path`, with the changes of the command line. No row is read."""
-    changes, wide = changes_of(options, population), options.wide
+    changes = changes_of(options, population)
     if options.schema is not None:
-        if wide.given:
-            raise InputError(f"the schema says what {wide.given[0]} would; change it there")
+        if options.given_in_place:
+            raise InputError(f"the schema says what {options.given_in_place[0]} would; change it there")
         return load_schema(options.schema, changes)
     if path.is_dir():
-        return schema_of_folder(path, options.declared_public, wide, changes)
-    if wide.text is not None or wide.image is not None:
-        return schema_of_column(path, options.declared_public, wide, changes)
+        return schema_of_folder(path, options, changes)
+    if options.text is not None or options.image is not None:
+        return schema_of_column(path, options, changes)
     raise InputError(
         "a table needs a schema, which says what its columns are: --schema FILE.yaml; `discreet schema TABLE` "
         "drafts one; or, if a model sees one column of texts or images, --text COLUMN or --image COLUMN"
