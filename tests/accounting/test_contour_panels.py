@@ -10,7 +10,7 @@ import tilting
 
 from discreet.accounting.answers.calibrate import calibrate_noise
 from discreet.accounting.pld.contour.characteristic import Decay, estimates, spectrum
-from discreet.accounting.pld.contour.chosen_rules import nodes_needed, rules
+from discreet.accounting.pld.contour.chosen_rules import are_enough, rules
 from discreet.accounting.pld.contour.nodes import node_count
 from discreet.accounting.pld.contour.panels import NODES, panel_rule, panels
 from discreet.accounting.pld.contour.sampled_parts import Parts
@@ -177,7 +177,7 @@ def test_the_symmetric_curve_in_both_ways() -> None:
 def test_many_steps_of_fixed_size_take_few_nodes() -> None:
     """N 10^7, batches of 100, a million steps: the grid took four million points for a width of 0.1 %."""
     some = one_part(1e-5, 0.5, 1e6, Direction.REMOVAL, symmetric=True)
-    assert nodes_needed(some, 2.0, 500.0, 30.0) < 20_000
+    assert are_enough(19_999, some, 2.0, 500.0, 30.0)
     found = symmetrised_interval([Release(1e-5, 0.5, 10**6)], 1e-5)
     known = _by_contour([Release(1e-5, 0.5, 10**6)], Direction.REMOVAL, 1e-5, default_tolerance, symmetric=True)
     assert known.upper - known.lower <= 0.002 * known.upper
@@ -221,7 +221,9 @@ def test_panels_are_given_up_where_even_nodes_are_fewer_and_nothing_else_changes
     again = panels(part, order, top, need, least + 1)
     assert again is not None
     assert np.array_equal(again.centre, found.centre)
-    assert nodes_needed(part, order, top, need) == min(least, float(node_count(part, order, top, need).sum()))
+    fewest = min(least, float(node_count(part, order, top, need).sum()))
+    assert are_enough(fewest, part, order, top, need)
+    assert not are_enough(fewest - 1, part, order, top, need)
 
 
 @pytest.mark.parametrize(

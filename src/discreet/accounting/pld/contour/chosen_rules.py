@@ -17,12 +17,14 @@ _MANY_NODES, _FEW = 2048, 8
 """Panels are tried if a part takes more nodes than that on average, and parts are few."""
 
 
-def nodes_needed(parts: Parts, order: float, top: float, need: float) -> float:
-    """The number of nodes of all parts together, for an error as in `nodes.node_count`; infinite if too many."""
+def are_enough(nodes: float, parts: Parts, order: float, top: float, need: float) -> bool:
+    """Whether so many nodes of all parts together are enough for an error as in `nodes.node_count`."""
     if parts.symmetric:
-        return _in_panels(parts, order, top, need)
+        return _in_panels(parts, order, top, need, nodes + 1) <= nodes
     even = float(node_count(parts, order, top, need).sum())
-    return min(even, _in_panels(parts, order, top, need, even)) if _tries_panels(parts, top, even) else even
+    # Panels that would take more are not looked for to the end.
+    tried = even > nodes and _tries_panels(parts, top, even)
+    return even <= nodes or (tried and _in_panels(parts, order, top, need, nodes + 1) <= nodes)
 
 
 def _tries_panels(parts: Parts, top: float, even: float) -> bool:

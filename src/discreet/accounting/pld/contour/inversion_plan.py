@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from discreet.accounting.pld.contour.characteristic import Decay, estimates
-from discreet.accounting.pld.contour.chosen_rules import nodes_needed, rules
+from discreet.accounting.pld.contour.chosen_rules import are_enough, rules
 from discreet.accounting.pld.contour.nodes import node_count
 from discreet.accounting.pld.contour.sampled_parts import Parts
 from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF
@@ -99,15 +99,15 @@ def planned(parts: Parts, look: Look, delta: float, tolerance: Callable[[float],
     last, error = None, _FINEST
     while error < coarsest:
         plan = aim.plan(error, count)
-        if plan is not None and groups.work(plan) <= _LIGHT_WORK + _LIGHT_WORK_EACH * len(parts):
+        if plan is not None and groups.take(plan, _LIGHT_WORK + _LIGHT_WORK_EACH * len(parts)):
             return plan
         if last is None:
             last = aim.plan(coarsest, count)
-            if last is None or not groups.work(last) <= MAX_WORK:
+            if last is None or not groups.take(last, MAX_WORK):
                 return None
         error *= 10
     last = last or aim.plan(coarsest, count)
-    return last if last is not None and groups.work(last) <= MAX_WORK else None
+    return last if last is not None and groups.take(last, MAX_WORK) else None
 
 
 @dataclass(frozen=True)
@@ -201,12 +201,12 @@ class Groups:
         sizes = np.array([float(len(group)) for group in groups])
         return cls(replace(middle, count=count), replace(worst, count=count), sizes)
 
-    def work(self, plan: Plan) -> float:
-        """About nodes x frequencies, summed over the parts."""
+    def take(self, plan: Plan, work: float) -> bool:
+        """Whether nodes x frequencies, summed over the parts, are about `work` at most."""
         where = (plan.order, plan.top, plan.need)
         if len(self.typical) <= _FEW:
-            return plan.size * nodes_needed(self.typical, *where)
-        return plan.size * float(self.sizes @ node_count(self.typical, *where))
+            return are_enough(work / plan.size, self.typical, *where)
+        return plan.size * float(self.sizes @ node_count(self.typical, *where)) <= work
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Sums:
     @classmethod
     def of(cls, parts: Parts, order: float, need: float, *, moment_only: bool = False) -> Sums | None:
         """The sums at one order, at frequency 0, perhaps log M alone; None if that takes too many nodes."""
-        if nodes_needed(parts, order, 0.0, need) > _MAX_NODES + _MAX_NODES_EACH * len(parts):
+        if not are_enough(_MAX_NODES + _MAX_NODES_EACH * len(parts), parts, order, 0.0, need):
             return None
         log_moment = error = total = variance = 0.0
         decays = []
