@@ -5,16 +5,18 @@ from __future__ import annotations
 import filecmp
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
+from discreet.core.adjacency import Unit
 from discreet.core.disk import make_folder, real, real_text, write_durably
 from discreet.core.errors import InputError
-from discreet.data import Split
+from discreet.data import Sites, Split
+from discreet.data.sets.splits import cut
 from discreet.data.tables import (
     Encoder,
     PublicTable,
@@ -25,6 +27,8 @@ from discreet.data.tables import (
     counts_bought,
     is_table,
     load_schema,
+    named,
+    private_table,
     public_table,
     with_bought,
 )
@@ -33,7 +37,8 @@ from discreet.jobs.tables.first_look import changes_of, check_there
 from discreet.jobs.tables.image_or_text_schema import schema_of_column, schema_of_folder
 from discreet.jobs.tables.site_tables import tables_read
 from discreet.jobs.tables.table_facts import TableFacts
-from discreet.jobs.tables.table_run import TableReady, of_table
+from discreet.jobs.tables.table_loss import loss_of
+from discreet.jobs.tables.table_run import TableReady
 from discreet.plan import Plan
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Run
@@ -68,8 +73,7 @@ class TableSource:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for the run folder; `remembered` is the inverse."""
-        named = {"path": self.path, "test": self.test, "public": self.public}
-        paths = {name: real_text(path) for name, path in named.items()}
+        paths = {name: real_text(getattr(self, name)) for name in ("path", "test", "public")}
         return paths if self.sites is None else paths | {"sites": self.sites}
 
     @property
@@ -97,8 +101,8 @@ class TableSource:
 
     def _declared(self) -> list[tuple[str, Path]]:
         """The tables that are declared public, with their options."""
-        named = [("--test", self.test), ("--public", self.public)]
-        return [(option, path) for option, path in named if path is not None]
+        both = [("--test", self.test), ("--public", self.public)]
+        return [(option, path) for option, path in both if path is not None]
 
     def check_columns(self, schema: Schema) -> None:
         """Refuse private tables that are there and have other columns than the schema. No row is read."""
@@ -115,18 +119,43 @@ class TableSource:
 
     @contextmanager
     def opened(self, recipe: Recipe, schema: Schema, folder: Path, *, by_name: bool = False) -> Iterator[TableReady]:
-        """The table, encoded by a complete schema to a file beside the `folder` of the run. `by_name`: as for
-        `of_table`."""
+        """The table, encoded by a complete schema to a file beside the `folder` of the run, which is gone at the end.
+
+        `by_name`: people are identified by name, which is needed where names decide the part of the data that a row is
+        in.
+        """
         self.check()
         self.check_copies()
-        encoder = Encoder(schema)
+        encoder, sites = Encoder(schema), self.sites
         make_folder(folder.absolute().parent)
-        test, joined = self._read(self.test, recipe, encoder), self._read(self.public, recipe, encoder)
-        if test is not None:
-            check_groups(test.groups)
-        tables = self.tables, self.sites
-        with of_table(recipe, tables, encoder, (test, joined), folder.parent, by_name=by_name) as ready:
-            yield ready
+        shown, joined = self._read(self.test, recipe, encoder), self._read(self.public, recipe, encoder)
+        if shown is not None:
+            check_groups(shown.groups)
+            shown = shown.mixed() if recipe.validation else shown
+        test, validation = cut(None if shown is None else (shown.inputs, shown.targets), recipe.validation)
+        by_name = by_name or recipe.holdout is not None
+        if by_name:
+            _refuse_numbers_that_move(recipe, schema)
+        by_name = by_name or sites is not None  # numbers of two tables mean other people
+        with ExitStack() as kept:
+            seen = seen_as(recipe.features, encoder.shape)
+            held = {
+                site: kept.enter_context(private_table(path, encoder, folder.parent, seen, whole=sites is None))
+                for site, path in self.tables.items()
+            }
+            units = {site: table.owners(by_name=by_name) for site, table in held.items()}
+            ids = {site: named(table.ids) for site, table in held.items()}
+            yield TableReady(
+                held[0].rows if sites is None else Sites({site: table.rows for site, table in held.items()}, of=sites),
+                loss_of(encoder),
+                test,
+                validation,
+                _of_rows(units, sites) if recipe.unit is Unit.USER else None,
+                _of_rows(ids, sites) if recipe.unit is Unit.EXAMPLE else None,
+                None if joined is None else (joined.inputs, joined.targets),
+                encoder=encoder,
+                shown=shown,
+            )
 
     def public_split(self, recipe: Recipe, encoder: Encoder, *, all_public: bool) -> Split:
         """The rows declared public, as a data set: those of `--test`, and the table itself with `all_public`."""
@@ -162,6 +191,23 @@ class TableSource:
             found = buy_columns(self.path, recipe.table, counts, account)
         write_durably(run.path / _BOUGHT, (json.dumps(found) + "\n").encode())
         return with_bought(recipe.table, found)
+
+
+def _refuse_numbers_that_move(recipe: Recipe, schema: Schema) -> None:
+    """Refuse rows without names, some of which may be dropped, where names decide the part of the data that a row is
+    in: a dropped row changes the numbers of all later ones."""
+    if recipe.unit is Unit.EXAMPLE and schema.row_id is None and schema.drops:
+        raise InputError(
+            f"the part of the data that a row is in would follow from its number, which changes if {schema.drops[0]!r} "
+            "drops a row above; say which column names the rows (row_id in the schema), or treat such values otherwise"
+        )
+
+
+def _of_rows(found: Mapping[int, object], sites: int | None) -> object:
+    """Identifiers as `Training` takes them: of one table, or by the number of each site; None where rows have none."""
+    if sites is None:
+        return found[0]
+    return None if all(one is None for one in found.values()) else found
 
 
 def recalled(schema: Schema, folder: Path) -> Schema:
