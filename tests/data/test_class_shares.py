@@ -13,13 +13,14 @@ import yaml
 from torch import nn
 
 from discreet.core.errors import InputError
-from discreet.data.tables import Encoder, Schema, metrics_of
+from discreet.data.tables import Encoder, Schema
 from discreet.data.tables.amounts import amounts
 from discreet.data.tables.columns import Number
 from discreet.data.tables.drafting.draft import draft, left_open
 from discreet.data.tables.drafting.draft_column import Known
 from discreet.data.tables.drafting.missing_codes import missing_codes
 from discreet.data.tables.values import BadValue, Marks, identifiers
+from discreet.jobs.evaluation.public_metrics import metrics_of
 from discreet.jobs.tables.table_loss import loss_of
 from discreet.plan.pydantic_base import validate
 

@@ -14,9 +14,9 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from discreet.core.array_types import Array
 from discreet.data.tables import Encoder, Schema
-from discreet.data.tables.evaluation.curves import LEVELS, cuts, error_bounds, reliability
-from discreet.data.tables.evaluation.effects import effects, importances
-from discreet.data.tables.evaluation.public_metrics import auroc
+from discreet.jobs.evaluation.curves import LEVELS, cuts, error_bounds, reliability
+from discreet.jobs.evaluation.effects import effects, importances
+from discreet.jobs.evaluation.public_metrics import auroc
 
 ROWS = st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=2, max_size=200).filter(
     lambda rows: 0 < sum(yes for _, yes in rows) < len(rows)
@@ -28,10 +28,10 @@ def test_thresholds_are_those_of_the_roc_curve(rows: list[tuple[int, bool]]) -> 
     scores, positive = np.array([float(score) for score, _ in rows]), np.array([yes for _, yes in rows])
     found = cuts(scores, positive)
     false, true, _ = roc_curve(positive, scores, drop_intermediate=False)
-    points = {(round(n / (~positive).sum(), 12), round(p / positive.sum(), 12)) for _, p, n in found}
+    points = {(round(one.false / (~positive).sum(), 12), round(one.found / positive.sum(), 12)) for one in found}
     assert points == {(round(x, 12), round(y, 12)) for x, y in zip(false[1:], true[1:], strict=True)}
-    assert found[-1][1:] == (positive.sum(), (~positive).sum())
-    x, y = [0, *(n for _, _, n in found)], [0, *(p for _, p, _ in found)]
+    assert (found[-1].found, found[-1].false) == (positive.sum(), (~positive).sum())
+    x, y = [0, *(one.false for one in found)], [0, *(one.found for one in found)]
     area = np.trapezoid(y, x) / (positive.sum() * (~positive).sum())
     assert area == pytest.approx(roc_auc_score(positive, scores))
     assert area == pytest.approx(auroc(scores, positive))
@@ -43,7 +43,7 @@ def test_of_many_thresholds_sixty_are_kept_along_the_curve() -> None:
     scores = generator.normal(size=5000) + positive
     found = cuts(scores, positive)
     assert 50 <= len(found) <= 60
-    x, y = [0, *(n for _, _, n in found)], [0, *(p for _, p, _ in found)]
+    x, y = [0, *(one.false for one in found)], [0, *(one.found for one in found)]
     area = np.trapezoid(y, x) / (positive.sum() * (~positive).sum())
     assert area == pytest.approx(roc_auc_score(positive, scores), abs=0.003)
 
@@ -52,9 +52,9 @@ def test_of_many_thresholds_sixty_are_kept_along_the_curve() -> None:
 def test_every_row_is_in_one_bin(rows: list[tuple[float, bool]]) -> None:
     said, happened = np.array([one for one, _ in rows]), np.array([yes for _, yes in rows])
     bins = reliability(said, happened)
-    assert sum(count for _, count, _ in bins) == len(rows)
-    assert sum(yes for _, _, yes in bins) == happened.sum()
-    assert sum(mean * count for mean, count, _ in bins) == pytest.approx(said.sum())
+    assert sum(one.rows for one in bins) == len(rows)
+    assert sum(one.true for one in bins) == happened.sum()
+    assert sum(one.said * one.rows for one in bins) == pytest.approx(said.sum())
 
 
 def test_intervals_cover_new_rows_as_often_as_they_say() -> None:

@@ -30,9 +30,9 @@ from discreet.data.tables.categories import Boolean
 from discreet.data.tables.columns import Bought
 from discreet.data.tables.drafting.draft import draft
 from discreet.data.tables.drafting.draft_column import Known
-from discreet.data.tables.evaluation.public_metrics import auroc, calibration_error, metrics_of
 from discreet.data.tables.files import text_rows
 from discreet.data.tables.values import MISSING, UNSEEN, Marks, codes
+from discreet.jobs.evaluation.public_metrics import auroc, calibration_error, metrics_of
 from discreet.plan.pydantic_base import validate
 from discreet.recipes.models.models import MODELS
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     )
     from discreet.data.tables.columns import Date
     from discreet.data.tables.encoder import Encoder
-    from discreet.data.tables.evaluation.public_metrics import check_groups, metrics_of
     from discreet.data.tables.files.csv_format import CsvFormat
     from discreet.data.tables.files.reading import blocks, is_table
     from discreet.data.tables.schema import Schema, load_schema
@@ -42,7 +41,6 @@ _HOMES = {
     ),
     "Date": ".columns",
     "Encoder": ".encoder",
-    **dict.fromkeys(("check_groups", "metrics_of"), ".evaluation.public_metrics"),
     "CsvFormat": ".files.csv_format",
     **dict.fromkeys(("blocks", "is_table"), ".files.reading"),
     **dict.fromkeys(("Schema", "load_schema"), ".schema"),
@@ -57,14 +55,12 @@ __all__ = [
     "Schema",
     "blocks",
     "buy_columns",
-    "check_groups",
     "columns_bought",
     "counts_bought",
     "events_bought",
     "image_paths",
     "is_table",
     "load_schema",
-    "metrics_of",
     "named",
     "new_rows",
     "private_table",

@@ -12,8 +12,9 @@ from torch import Tensor
 from discreet.certificate.described import OnPublicRows
 from discreet.clipping import evaluation_mode
 from discreet.core.array_types import Array
-from discreet.data.tables import Encoder, PublicTable, metrics_of
-from discreet.jobs.on_public_rows import on_public_rows
+from discreet.data.tables import Encoder, PublicTable
+from discreet.jobs.evaluation.on_public_rows import on_public_rows
+from discreet.jobs.evaluation.public_metrics import metrics_of
 from discreet.recipes.assemble import Ready
 from discreet.training import Trained
 from discreet.training.run.trained import Evaluation

@@ -22,7 +22,6 @@ from discreet.data.tables import (
     PublicTable,
     Schema,
     buy_columns,
-    check_groups,
     columns_bought,
     counts_bought,
     is_table,
@@ -33,6 +32,7 @@ from discreet.data.tables import (
     with_bought,
 )
 from discreet.data.tables.files.reading import check_columns
+from discreet.jobs.evaluation.public_metrics import check_groups
 from discreet.jobs.tables.first_look import changes_of, check_there
 from discreet.jobs.tables.image_or_text_schema import schema_of_column, schema_of_folder
 from discreet.jobs.tables.site_tables import tables_read

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.certificate.described import Effect, Weight
 from discreet.core.array_types import Array
 from discreet.data.tables.columns import EPOCH, Date, Number
 from discreet.data.tables.encoded_columns import amounts_at, bounds_of
@@ -30,27 +30,9 @@ _DRAWN = 4
 """The number of columns, those with the largest importance, whose effects are computed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Importance:
-    """A column's permutation importance: the loss of score when it is shuffled; mean and deviation of five shuffles."""
-
-    column: str
-    loss: float
-    deviation: float
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """A column's partial dependence: values of the column, and the mean answer of the model at each."""
-
-    column: str
-    values: tuple[float | str, ...]
-    answers: tuple[float, ...]
-
-
-def importances(answer: Answer, inputs: Array, worse: Callable[[Array], float], encoder: Encoder) -> list[Importance]:
-    """Importances of all columns, largest first. `worse` maps answers to all `inputs` to a score, larger for worse
-    ones. Seed 0."""
+def importances(answer: Answer, inputs: Array, worse: Callable[[Array], float], encoder: Encoder) -> list[Weight]:
+    """Importances of all columns, largest first: mean and deviation of five shuffles. `worse` maps answers to all
+    `inputs` to a score, larger for worse ones. Seed 0."""
     shuffler, known = np.random.Generator(np.random.PCG64(0)), worse(answer(inputs))
     found = []
     for place, name in enumerate(encoder.schema.features):
@@ -59,7 +41,7 @@ def importances(answer: Answer, inputs: Array, worse: Callable[[Array], float], 
             changed = inputs.copy()
             changed[:, place] = shuffler.permutation(changed[:, place])
             losses.append(worse(answer(changed)) - known)
-        found.append(Importance(name, float(np.mean(losses)), float(np.std(losses))))
+        found.append(Weight(column=name, loss=float(np.mean(losses)), deviation=float(np.std(losses))))
     return sorted(found, key=lambda one: -one.loss)
 
 
@@ -78,7 +60,7 @@ def effects(answer: Answer, inputs: Array, encoder: Encoder, columns: list[str])
             changed = inputs[:_ROWS].copy()
             changed[:, place] = code
             answers.append(float(answer(changed)[:, -1].mean()))
-        found.append(Effect(name, tuple(values), tuple(answers)))
+        found.append(Effect(column=name, values=tuple(values), answers=tuple(answers)))
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from discreet.certificate.described import Bin, Cut
 from discreet.core.array_types import Array, BoolArray
 
 _CUTS, _BINS = 60, 10
@@ -14,8 +15,8 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 """Coverage levels of the intervals of a predicted number."""
 
 
-def cuts(scores: Array, positive: BoolArray) -> list[tuple[float, int, int]]:
-    """Thresholds from high to low: (score, positive rows at or above it, other rows at or above it).
+def cuts(scores: Array, positive: BoolArray) -> list[Cut]:
+    """Thresholds from high to low.
 
     `scores` and `positive`: (rows,). At most 60 thresholds, about evenly spread along the ROC curve (Fawcett 2006);
     the last one takes every row.
@@ -27,16 +28,14 @@ def cuts(scores: Array, positive: BoolArray) -> list[tuple[float, int, int]]:
     length = found[last] / max(1, found[-1]) + false / max(1, false[-1])
     wanted = np.linspace(length[0], length[-1], _CUTS)
     kept = np.unique(np.minimum(np.searchsorted(length, wanted), len(last) - 1))
-    return [(float(sorted_scores[last[i]]), int(found[last[i]]), int(false[i])) for i in kept]
+    return [Cut(score=float(sorted_scores[last[i]]), found=int(found[last[i]]), false=int(false[i])) for i in kept]
 
 
-def reliability(said: Array, happened: BoolArray) -> list[tuple[float, int, int]]:
-    """For every tenth of probability with rows: (mean probability, rows, rows where the class is true)."""
+def reliability(said: Array, happened: BoolArray) -> list[Bin]:
+    """A bin for every tenth of probability with rows."""
     bins = np.minimum((said * _BINS).astype(np.int64), _BINS - 1)
-    return [
-        (float(said[bins == one].mean()), int((bins == one).sum()), int(happened[bins == one].sum()))
-        for one in np.unique(bins)
-    ]
+    inside = [bins == one for one in np.unique(bins)]
+    return [Bin(said=float(said[one].mean()), rows=int(one.sum()), true=int(happened[one].sum())) for one in inside]
 
 
 def error_bounds(errors: Sequence[float] | Array) -> dict[float, float]:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from discreet.certificate.described import Bin, Cut, Effect, OnPublicRows, Weight
+from discreet.certificate.described import OnPublicRows
 from discreet.core.array_types import Array
 from discreet.data.tables import Encoder
-from discreet.data.tables.evaluation.curves import cuts, error_bounds, reliability
-from discreet.data.tables.evaluation.effects import Answer, effects, importances
-from discreet.data.tables.evaluation.public_metrics import mean_auroc
+from discreet.jobs.evaluation.curves import cuts, error_bounds, reliability
+from discreet.jobs.evaluation.effects import Answer, effects, importances
+from discreet.jobs.evaluation.public_metrics import mean_auroc
 
 _MOST_ROWS = 2000
 _MOST_WORK = 20_000_000
@@ -46,13 +46,11 @@ def _rmse(encoder: Encoder, said: Array, targets: Array) -> float:
 
 def _of_classes(encoder: Encoder, said: Array, true: Array) -> dict[str, Any]:
     if len(encoder.classes) > 2:
-        bins = reliability(said.max(axis=1), said.argmax(axis=1) == true)
-        return {"bins": [Bin(said=mean, rows=rows, true=right) for mean, rows, right in bins]}
+        return {"bins": reliability(said.max(axis=1), said.argmax(axis=1) == true)}
     scores, positive = said[:, 1], true == 1
-    found: dict[str, Any] = {"positive": encoder.classes[1]}
-    found["bins"] = [Bin(said=mean, rows=rows, true=yes) for mean, rows, yes in reliability(scores, positive)]
+    found: dict[str, Any] = {"positive": encoder.classes[1], "bins": reliability(scores, positive)}
     if positive.any() and not positive.all():
-        found["cuts"] = [Cut(score=score, found=yes, false=no) for score, yes, no in cuts(scores, positive)]
+        found["cuts"] = cuts(scores, positive)
     return found
 
 
@@ -61,8 +59,4 @@ def _of_columns(
 ) -> dict[str, Any]:
     weights = importances(answer, inputs, lambda said: worse(said, targets), encoder)
     drawn = [one.column for one in weights if one.loss > 0] if len(encoder.classes) <= 2 else []
-    shown = effects(answer, inputs, encoder, drawn)
-    return {
-        "weights": [Weight(column=one.column, loss=one.loss, deviation=one.deviation) for one in weights],
-        "effects": [Effect(column=one.column, values=one.values, answers=one.answers) for one in shown],
-    }
+    return {"weights": weights, "effects": effects(answer, inputs, encoder, drawn)}
