@@ -96,12 +96,22 @@ LOST = "holds no table of entries: what it was charged is lost"
 
 
 @pytest.mark.parametrize("left", [0, 1, 16, 99, 511])
-def test_a_ledger_that_lost_nearly_all_its_bytes_is_not_taken_for_a_new_one(path: Path, left: int) -> None:
+def test_a_ledger_that_lost_nearly_all_its_bytes_is_not_taken_for_a_new_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    """The next test waits as long as users do."""
     Ledger(path).close()
+    monkeypatch.setattr(store, "_BEING_MADE_SECONDS", 0.1)
     path.write_bytes(path.read_bytes()[:left])
     refused(lambda: Ledger(path), LOST, "restore both")
     refused(lambda: Ledger(path, create=False), LOST)
     assert path.stat().st_size == left
+
+
+def test_a_database_of_something_else_is_no_ledger(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE recipes (name TEXT)")
+    refused(lambda: Ledger(path), LOST)
 
 
 def test_a_copy_without_the_log_beside_it_has_budgets_and_runs(path: Path, tmp_path: Path) -> None:
@@ -115,12 +125,6 @@ def test_a_copy_without_the_log_beside_it_has_budgets_and_runs(path: Path, tmp_p
         with pytest.raises(BudgetExhausted):
             copy.open_run(PLAN, guarantee(0.7), "patients")
     ledger.close()
-
-
-def test_a_database_of_something_else_is_no_ledger(path: Path) -> None:
-    with contextlib.closing(sqlite3.connect(path)) as other:
-        other.execute("CREATE TABLE recipes (name TEXT)")
-    refused(lambda: Ledger(path), LOST)
 
 
 def test_a_ledger_whose_first_page_another_process_writes_is_waited_for(path: Path, tmp_path: Path) -> None:
