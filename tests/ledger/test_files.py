@@ -211,3 +211,11 @@ def test_budgets_reach_the_file_when_others_have_read_it(
         assert copy.entries() == ledger.entries()
     ledger.close()
     other.close()
+
+
+def test_a_statement_is_compiled_once_for_all_ledgers(path: Path, tmp_path: Path) -> None:
+    filled(path)
+    known = [*sqlite_file.COMPILED]
+    assert known
+    filled(tmp_path / "another.sqlite")
+    assert [*sqlite_file.COMPILED] == known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
+from sqlalchemy import Column, Index, Integer, MetaData, String, Table, Text, UniqueConstraint, bindparam, func, select
 
 metadata = MetaData()
 
@@ -44,3 +44,12 @@ counted = Index("discreet_entries_counted", entries.c.attempt)
 
 LATER_INDEXES = by_dataset, counted
 """Those that ledgers of early versions lack."""
+
+_NEWEST = select(func.max(entries.c.number)).scalar_subquery()
+
+ENDS = (
+    select(entries)
+    .where(entries.c.number.in_([bindparam("number", type_=Integer), _NEWEST]))
+    .order_by(entries.c.number)
+)
+"""The entry with a number and the newest one. Every transaction asks for them, so the query is made once."""

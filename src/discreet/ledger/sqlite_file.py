@@ -14,11 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.dialects import registry
 from sqlalchemy.exc import SQLAlchemyError
 
 from discreet.core.disk import draft_folder, real, remove_drafts, sync_folder
 from discreet.core.errors import LedgerError
 from discreet.ledger.database_errors import explained
+
+DRIVER = "sqlite+ledger"
+registry.register("sqlite.ledger", "discreet.ledger.sqlite_dialect", "Dialect")  # loaded with the first ledger
+
+COMPILED: dict[Any, Any] = {}
+"""The statements of all ledgers of this process in files, as they were compiled; a few dozen."""
 
 PATIENCE_SECONDS = 120
 """The time that a writer waits for its turn before it gives up."""

@@ -17,7 +17,7 @@ from discreet.core.errors import LedgerError
 from discreet.ledger import sqlite_file
 from discreet.ledger.chain import Entry, check_seal
 from discreet.ledger.database_errors import explained
-from discreet.ledger.entries_table import LATER_INDEXES, entries, metadata
+from discreet.ledger.entries_table import ENDS, LATER_INDEXES, entries, metadata
 from discreet.ledger.names import compared
 from discreet.ledger.sqlite_file import configure, take_turn
 
@@ -176,14 +176,12 @@ class Store:
 
 def append(connection: Connection, entry: Entry) -> None:
     """Write an entry."""
-    connection.execute(insert(entries).values({name: getattr(entry, name) for name in Entry.__slots__}))
+    connection.execute(insert(entries), {name: getattr(entry, name) for name in Entry.__slots__})
 
 
 def ends(connection: Connection, number: int) -> tuple[Entry | None, Entry | None]:
     """The entry of this number, and the newest."""
-    newest = select(func.max(entries.c.number)).scalar_subquery()
-    query = select(entries).where(entries.c.number.in_([number, newest])).order_by(entries.c.number)
-    found = [Entry(*row) for row in connection.execute(query)]
+    found = [Entry(*row) for row in connection.execute(ENDS, {"number": number})]
     return next((one for one in found if one.number == number), None), found[-1] if found else None
 
 
@@ -302,7 +300,8 @@ def _let_go(engine: Engine, process: int) -> None:
 def _engine(where: str) -> Engine:
     try:
         if "://" not in where:
-            engine = create_engine(URL.create("sqlite", database=where))
+            address = URL.create(sqlite_file.DRIVER, database=where)
+            engine = create_engine(address, execution_options={"compiled_cache": sqlite_file.COMPILED})
             event.listen(engine, "connect", configure)
             event.listen(engine, "begin", take_turn)
             return engine
