@@ -17,6 +17,7 @@ from discreet.publication import publish
 from discreet.publication.certificate_schema import certificate_schema
 from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.sampling_words import how_drawn
+from discreet.publication.pages.unit_words import ROW
 from discreet.recipes.sections.private_metrics import RecipeMetric
 
 facts = plan.model_dump(mode="json")
@@ -30,7 +31,7 @@ assert RecipeMetric(kind="sure", noise=5.0).with_noise(5.0) == plan.metrics[0]
 steps = Repeat(Poisson(0.5, Gaussian(2.0)), 6)
 classic, improved = guarantee(steps, 1e-5, method="rdp-classic"), guarantee(steps, 1e-5, method="rdp")
 assert classic.epsilon > improved.epsilon and classic.method == "rdp-classic"
-assert how_drawn(facts["sampling"], 40) == "In each step a coin is tossed for every row."
+assert how_drawn(facts["sampling"], 40, ROW, changes=False) == "In each step a coin is tossed for every row."
 assert how_clipped(facts["clipping"], {"sensitivity": 1.0}).cell == "1, then half"
 assert "CoinSampling" in certificate_schema()["$defs"] and "HalvedClipping" in certificate_schema()["$defs"]
 assert run("epsilon --sampling coins --noise 2 --steps 6 --delta 1e-5".split()) == 0
