@@ -55,7 +55,6 @@ def measured(folder: Path, steps: int, *, in_memory: bool) -> dict[str, float]:
 
     from discreet import Training
     from discreet.data.tables import Encoder, load_schema, private_table
-    from discreet.data.tables.row_store import Kinds, StoredRows
     from discreet.recipes import Recipe
     from discreet.recipes.table_recipe import table_recipe
 
@@ -64,11 +63,11 @@ def measured(folder: Path, steps: int, *, in_memory: bool) -> dict[str, float]:
     recipe = recipe.model_copy(update={"steps": steps, "rate": 10_000 / recipe.population, "averaging": None})
     start, before = time.perf_counter(), _kibibytes("VmRSS")
     with private_table(folder / "big.csv", encoder, folder) as table, tempfile.TemporaryDirectory(dir=folder) as runs:
-        rows, read = table.rows, time.perf_counter() - start
+        rows: object = table.rows
+        count, read = len(table.rows), time.perf_counter() - start
         if in_memory:
-            held = [rows.gather(np.arange(i, min(i + 65536, len(rows)))) for i in range(0, len(rows), 65536)]
-            whole = torch.cat([torch.cat([x, y.unsqueeze(1)], dim=1) for x, y in held])
-            rows = StoredRows(whole, Kinds(whole.shape[1] - 1, classes=True))
+            held = [table.rows.gather(np.arange(i, min(i + 65536, count))) for i in range(0, count, 65536)]
+            rows = tuple(torch.cat(parts) for parts in zip(*held, strict=True))
         model = recipe.build_model()
         optimizer = recipe.build_optimizer(model)
         training = Training(
@@ -84,7 +83,7 @@ def measured(folder: Path, steps: int, *, in_memory: bool) -> dict[str, float]:
         training.run(progress=False)
         spent = time.process_time() - start
     peak = (_kibibytes("VmHWM") - before) / 2**20
-    return {"rows": len(rows), "read_seconds": read, "cpu_seconds_a_step": spent / steps, "peak_gibibytes": peak}
+    return {"rows": count, "read_seconds": read, "cpu_seconds_a_step": spent / steps, "peak_gibibytes": peak}
 
 
 def _kibibytes(name: str) -> int:
