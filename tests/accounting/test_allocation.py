@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -29,6 +30,18 @@ FALSE_ALARM = 1e-8
 
 def loss(steps: int, noise: float, direction: Direction, tail: float = 1e-14) -> AllocationLoss:
     return AllocationLoss(steps, noise, 1, direction, tail)
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_much_noise_takes_no_more_memory_than_little(count: int) -> None:
+    """A sum is about log(count) above its terms, in many steps of a fine grid: none of these are kept."""
+    noise = 1e6
+    tracemalloc.start()
+    found = summed(noise, count, 0.1 / noise, Rule(Direction.REMOVAL, Side.ABOVE, 1e-14))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2**20
+    assert float(found.masses @ np.exp(found.logs)) + found.infinite == pytest.approx(count, rel=1e-9)
 
 
 def delta_of(pmf: LossPmf, epsilon: float) -> float:

@@ -128,23 +128,25 @@ def _term(noise: float, step: float, rule: Rule) -> GridSum:
 def _added(one: GridSum, other: GridSum, rule: Rule) -> GridSum:
     """The sum of two independent variables on one grid."""
     step, a, b = one.step, one.masses, other.masses
-    first = min(one.first, other.first)
-    ratios, places = _ratios(len(a) + len(b) + abs(one.first - other.first), step)
-    size = max(one.first + len(a), other.first + len(b)) - first + int(places.max()) + 1
-    masses, values = np.zeros(size), np.zeros(size)
     rows, columns, shift, same = len(a), len(b), one.first - other.first, one is other
+    least, most = shift - columns + 1, shift + rows - 1
+    nearest = max(0, least, -most)
+    ratios, places = _ratios(nearest, max(most, -least), step)
+    first = max(one.first, other.first) + int(places.min())  # no sum of two is lower
+    size = max(one.first + rows, other.first + columns) - first + int(places.max()) + 1
+    masses, values = np.zeros(size), np.zeros(size)
     times, up, room = ratios.tolist(), places.tolist(), np.empty(min(rows, columns))  # a loop of many short steps
-    for difference in range(0 if same else shift - columns + 1, shift + rows):
+    for difference in range(0 if same else least, most + 1):
         # pairs of place i in a and i + shift - difference in b, so that a's grid point is `difference` above b's
         start, stop, apart = max(0, difference - shift), min(rows, columns + difference - shift), abs(difference)
         pairs = room[: stop - start]
         np.multiply(a[start:stop], b[start + shift - difference : stop + shift - difference], out=pairs)
         if same and difference:
             pairs *= 2
-        top = start + (one.first if difference >= 0 else one.first + apart) - first + up[apart]
+        top = start + (one.first if difference >= 0 else one.first + apart) - first + up[apart - nearest]
         cells = masses[top : top + stop - start]
         np.add(cells, pairs, out=cells)
-        np.multiply(pairs, times[apart], out=pairs)
+        np.multiply(pairs, times[apart - nearest], out=pairs)
         cells = values[top : top + stop - start]
         np.add(cells, pairs, out=cells)
     rounding = (len(a) + len(b) + 16) * UNIT_ROUNDOFF
@@ -156,9 +158,10 @@ def _added(one: GridSum, other: GridSum, rule: Rule) -> GridSum:
     return replace(found, zero=zero, infinite=infinite)
 
 
-def _ratios(count: int, step: float) -> tuple[Array, Array]:
-    """For differences d of 0 .. count: 1 + e^(-d step), divided by e^(s step) so that it is in [1, e^step); and s."""
-    sums = 1 + np.exp(-step * np.arange(count + 1))
+def _ratios(nearest: int, farthest: int, step: float) -> tuple[Array, Array]:
+    """For each difference d from nearest to farthest: 1 + e^(-d step), divided by e^(s step) to lie in [1, e^step); and
+    s."""
+    sums = 1 + np.exp(-step * np.arange(nearest, farthest + 1))
     places = np.floor(np.log(sums) / step).astype(np.int64)
     return sums * np.exp(-step * places), places
 
