@@ -26,7 +26,7 @@ from scipy.special import ndtr, ndtri
 from discreet.core.errors import InputError
 from discreet.verification.recompute import allocation, gaussian, poisson_loss, truncated
 from discreet.verification.recompute.compose import Orders, chernoff, choose_orders, compose, first_below, last_above
-from discreet.verification.recompute.events import Part, Steps, parts, positive
+from discreet.verification.recompute.events import Part, Steps, check_claim, parts, positive
 
 __all__ = ["FINEST", "Bounds", "Decision", "decide", "epsilon_bounds"]
 
@@ -270,8 +270,7 @@ def decide(
     """Accept iff claim >= upper; reject if claim < lower; else halve the tolerance, `finest` times, then reject. For
     a tiny claim it is first halved until it is a thousandth of the claim, as that of a larger one is from the start;
     but after `finest` times only while the upper bound is as near as a finer grid may bring it down."""
-    if isinstance(claim, bool) or not isinstance(claim, int | float) or not 0 <= claim < math.inf:
-        raise InputError(f"claim must be finite and at least 0, got {claim!r}")
+    check_claim(claim)
     if isinstance(finest, bool) or not isinstance(finest, int) or finest < 0:
         raise InputError(f"finest must be a whole number of at least 0, got {finest!r}")
     tolerance, relative = max(2e-3 * claim, 1e-5) / 2, max(2e-3 * claim, 1e-11) / 2

@@ -20,7 +20,7 @@ import math
 
 from discreet.core.errors import InputError
 from discreet.verification.recompute import Bounds, Decision
-from discreet.verification.recompute.events import positive
+from discreet.verification.recompute.events import check_claim, positive
 
 _HALVINGS = 200
 _UP = 1 + 2.0**-40
@@ -52,8 +52,7 @@ def range_bound(span: float, delta: float) -> float:
 
 def decide_choice(span: float, delta: float, claim: float) -> Decision:
     """Accept iff `claim` is at least the bound for one choice whose privacy loss has this range."""
-    if isinstance(claim, bool) or not isinstance(claim, int | float) or not 0 <= claim < math.inf:
-        raise InputError(f"claim must be finite and at least 0, got {claim!r}")
+    check_claim(claim)
     upper = range_bound(span, delta)
     bounds = Bounds(0.0, upper, 0.0)
     if claim >= upper:

@@ -293,6 +293,12 @@ def positive(name: str, value: object) -> float:
     return float(value)
 
 
+def check_claim(claim: object) -> None:
+    """`InputError` for a claimed epsilon that is not finite and at least 0."""
+    if isinstance(claim, bool) or not isinstance(claim, int | float) or not 0 <= claim < math.inf:
+        raise InputError(f"claim must be finite and at least 0, got {claim!r}")
+
+
 def _rate(value: object) -> float:
     result = positive("rate", value)
     if not result <= 1:

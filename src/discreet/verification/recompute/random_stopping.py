@@ -27,7 +27,7 @@ from typing import Any
 
 from discreet.core.errors import InputError
 from discreet.verification.recompute import Bounds, Decision, epsilon_bounds
-from discreet.verification.recompute.events import positive
+from discreet.verification.recompute.events import check_claim, positive
 
 _ROUNDS = 20
 _CROSSING = 60
@@ -62,8 +62,7 @@ def law_of(trials: object) -> Law:
 
 def decide_search(events: dict[str, Any], trials: object, delta: float, adjacency: str, claim: float) -> Decision:
     """Accept iff `claim` is at least the bound for the best of K runs, each of `events`."""
-    if isinstance(claim, bool) or not isinstance(claim, int | float) or not 0 <= claim < math.inf:
-        raise InputError(f"claim must be finite and at least 0, got {claim!r}")
+    check_claim(claim)
     upper = search_bound(events, law_of(trials), delta, adjacency, max(_PRECISION * claim, 1e-6))
     bounds = Bounds(0.0, upper, 0.0)
     if claim >= upper:
