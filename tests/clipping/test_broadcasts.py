@@ -172,7 +172,7 @@ class Positions(nn.Module):
 
 
 def test_a_class_that_draws_is_told_which_parameters_to_move() -> None:
-    model = Held(lambda m, h: nn.functional.dropout(h + m.places[:, :5] + m.table[torch.arange(5) % 4], 0.1))
+    model = Held(lambda m, h: nn.functional.dropout(h + m.places[:, :5] + (m.table * m.table)[:1], 0.1))
     model.table = nn.Parameter(torch.randn(4, WIDTH))
     with pytest.raises(UnsupportedModel, match=r"draws random numbers; put 'table' into a module that draws none"):
         record(model, LOSS, *rows(9))

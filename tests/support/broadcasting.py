@@ -10,6 +10,9 @@ from torch import Tensor, nn
 
 ROW, WIDTH, CLASSES = (5, 6), 4, 3
 
+PICKED = torch.tensor([6, 2, 0, 6, 1])
+"""Numbers of places, one of them twice."""
+
 Meets = Callable[[nn.Module, Tensor], Tensor]
 """What the class does with its parameters and the hidden layer, shape (batch, 5, `WIDTH`)."""
 
@@ -36,6 +39,13 @@ class Held(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         output: Tensor = self.last(self.dropped(self.meets(self, torch.tanh(self.first(x)))).mean(1))
         return output
+
+
+def _written(places: Tensor) -> Tensor:
+    """Some of the numbers in the place of others."""
+    copied = places.clone()
+    copied[:, 1] = places[:, 2]
+    return copied
 
 
 BROADCAST: dict[str, tuple[set[str], Meets]] = {
@@ -67,21 +77,39 @@ BROADCAST: dict[str, tuple[set[str], Meets]] = {
     "a layer norm without a shift": ({"scale"}, lambda m, h: F.layer_norm(h, (WIDTH,), m.scale)),
     "a layer norm of several axes": ({"places"}, lambda m, h: F.layer_norm(h, (5, WIDTH), None, m.places[0, 1:6])),
     "a look at it": ({"scale"}, lambda m, h: h * m.scale + m.scale.detach().softmax(0)),
+    "a function of it": ({"scale"}, lambda m, h: h * m.scale.softmax(0)),
+    "a function of it, shifted": ({"one"}, lambda m, h: h * (1 + torch.tanh(m.one)).clamp(max=1.5)),
+    "a part of a function of it": ({"places"}, lambda m, h: h + (m.places * 2)[:, :5]),
+    "its length": ({"places", "scale"}, lambda m, h: h * m.scale * m.places.norm()),
+    "once more": ({"scale"}, lambda m, h: h * m.scale + torch.exp(m.scale)),
+    "rows of a table": ({"places"}, lambda m, h: h - m.places[0, PICKED]),
+    "rows of a table by index_select": ({"places"}, lambda m, h: h - m.places.index_select(1, PICKED)),
+    "rows of an embedding": ({"places"}, lambda m, h: h - F.embedding(PICKED, m.places[0], padding_idx=2)),
+    "numbers of other places": (
+        {"places"},
+        lambda m, h: h + F.interpolate(m.places.transpose(1, 2), size=5, mode="linear").transpose(1, 2),
+    ),
     "another name for it": ({"scale"}, lambda m, h: h * m.scale + m.scale.view(WIDTH)),
 }
 """Programs that broadcast the named parameters alone."""
 
+BY_CHANCE: dict[str, tuple[set[str], Meets]] = {
+    "as many constant rows as a small batch has": ({"token"}, lambda m, h: h + m.token[0].expand(5, -1)),
+    "one of as many constant rows": ({"token"}, lambda m, h: h + m.token[0].expand(5, -1).cos()[:1]),
+    "one of seven constant rows": ({"token"}, lambda m, h: h + m.token[0].expand(7, -1).cos()[:1]),
+}
+"""The same, but what is made of a parameter is as long as a batch of five or seven rows."""
+
 OTHERWISE: dict[str, tuple[set[str], Meets]] = {
-    "a function of it": ({"scale"}, lambda m, h: h * m.scale.softmax(0)),
     "a product of matrices": ({"places"}, lambda m, h: h @ m.places[0, :4]),
     "another multiple": ({"scale"}, lambda m, h: torch.add(h, m.scale, alpha=2)),
-    "of itself": ({"places"}, lambda m, h: h + (m.places * 2)[:, :5]),
-    "once more": ({"scale"}, lambda m, h: h * m.scale + torch.exp(m.scale)),
     "a sum with twice a product": ({"scale"}, lambda m, h: torch.addcmul(h, m.scale, h, value=2)),
+    "rows added in place": ({"places"}, lambda m, h: h + _written(m.places)[:, :5]),
+    "one of two parts": ({"places"}, lambda m, h: h + m.places.split([5, 2], 1)[0]),
+    "by itself": ({"scale"}, lambda m, h: h + m.scale * m.scale),
     "shifted by another": ({"scale", "one"}, lambda m, h: h + (m.scale + m.one)),
     "complex numbers": ({"scale"}, lambda m, h: (torch.complex(h, h.cos()) * m.scale).abs()),
     "added to complex numbers": ({"scale"}, lambda m, h: (torch.complex(h, h.cos()) + m.scale).abs()),
     "a quotient": ({"narrow"}, lambda m, h: h / (3 + m.narrow.t())),
-    "as many constant rows as a small batch has": ({"token"}, lambda m, h: h + m.token[0].expand(5, -1)),
 }
 """Programs that use the named parameters in a way for which the module has to run again."""

@@ -1,41 +1,45 @@
-"""Parameters that a class holds itself and broadcasts over the examples wherever it uses them, in the graph of a loss.
+"""Parameters that are broadcast over the examples wherever they are used, in the graph of a loss.
+
+A class holds them itself, or they are the table of an embedding whose tokens all examples have in common, such as the
+numbers of places. What is broadcast may be a function of the parameter alone: a view of it, rows picked from it, its
+exponential.
 
 The names of nodes say what operators do: expand, add, subtract, multiply, normalise. What is shorter along axis 0 they
 broadcast. That the examples lie there, and that no row of what they return belongs to another example, is for a proof
-to show: in it such a parameter counts as a part of each example (`separation.of_each`). Before there is one, an axis 0
-as long as the batch is taken for that of the examples, which it may be by chance.
+to show: in it such a parameter counts as a part of each example (`separation.of_each`), and it says which operators
+broadcast. Before there is one, an axis 0 as long as the batch is taken for that of the examples, which it may be by
+chance.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
-from torch.utils import checkpoint
 
 from discreet.clipping.capture.call import Call, versions_of
+from discreet.clipping.capture.functions import (
+    Step,
+    below,
+    is_for_several,
+    is_function,
+    is_given_once,
+    keeps_nothing,
+    shape_of,
+    steps_above,
+)
 from discreet.clipping.capture.owners import Owner
-from discreet.clipping.capture.routes import Node, steps
+from discreet.clipping.capture.routes import Node
 from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.rules import HeldDirectly
 from discreet.clipping.rules.broadcast import Broadcast, Factor, Normalised, Use
+from discreet.clipping.rules.embedding import EmbeddingRule
 from discreet.clipping.separation.recording import recorder
-
-_VIEWS = frozenset(
-    {
-        *("AliasBackward0", "CloneBackward0", "PermuteBackward0", "SelectBackward0", "SliceBackward0"),
-        *("SqueezeBackward0", "SqueezeBackward1", "TBackward0", "ToCopyBackward0", "TransposeBackward0"),
-        *("UnsafeViewBackward0", "UnsqueezeBackward0", "ViewBackward0"),
-    }
-)
-"""Nodes with one input and one output that keep no tensor: they pick, move or round numbers."""
-
-_SHIFTS = frozenset({"AddBackward0", "SubBackward0"})
+from discreet.clipping.separation.recording.program import BroadcastParameter, Ref
 
 _PARAMETER = "torch::autograd::AccumulateGrad"
 
@@ -50,23 +54,26 @@ class _Found(NamedTuple):
 def broadcasts_apart(model: nn.Module, owners: list[Owner], loss: Tensor, calls: list[Call], rows: int) -> list[Call]:
     """The calls, with one for each parameter that is always broadcast over the examples (`rows` of them). The module
     that holds it need not run again for it, nor for a parameter that the loss does not depend on."""
-    held = _held_alone(owners)
+    held = _held_alone(owners, calls, rows)
     if not held:
         return calls
-    found, others = _found(held, loss, rows)
-    names = {id(one): name for name, one in named_tensors(model).parameters.items()}
-    taken = recorder.broadcasts({key: names[key] for key in found})
-    again = others | (found.keys() - taken)
+    names = named_tensors(model).parameters
+    refs = recorder.traced({id(one): name for name, one in names.items() if id(one) in held})
+    found, others = _found(refs, loss, rows)
+    others |= held.keys() - refs.keys()
+    recorder.broadcasts([BroadcastParameter(refs[key], tuple(uses)) for key, uses in found.items()])
     left: list[Call] = []
     for call in calls:
-        if call.owner.rule is HeldDirectly:
-            rest = {name: one for name, one in call.owner.parameters.items() if id(one) in again or id(one) not in held}
+        if not held.keys().isdisjoint(call.owner.keys):
+            rest = {
+                name: one for name, one in call.owner.parameters.items() if id(one) in others or id(one) not in held
+            }
             if not rest:
                 recorder.forgets(call.span, call.owner.name)
                 continue
             call.owner = replace(call.owner, parameters=rest)
         left.append(call)
-    return left + [_call(held[key], uses) for key, uses in found.items() if key in taken]
+    return left + [_call(held[key], [*uses.values()]) for key, uses in found.items()]
 
 
 def _call(owner: Owner, found: list[_Found]) -> Call:
@@ -74,78 +81,102 @@ def _call(owner: Owner, found: list[_Found]) -> Call:
     return Call(owner, uses, {}, versions_of(uses, {}), inputs=[], outputs=[*edges], shapes=[])
 
 
-def _held_alone(owners: list[Owner]) -> dict[int, Owner]:
-    """The parameters that one class alone holds itself, by id, each with an owner of its own."""
+def _held_alone(owners: list[Owner], calls: list[Call], rows: int) -> dict[int, Owner]:
+    """The parameters that one class alone holds itself, or one embedding, by id, each with an owner of its own."""
     times = Counter(key for owner in owners for key in owner.keys)
+    looked_up = {call.owner.name for call in calls if not _is_one_row(call, rows)}
     return {
         id(one): Owner(owner.name, owner.module, Broadcast, {name: one}, open=True)
         for owner in owners
-        if owner.rule is HeldDirectly
+        if owner.rule is HeldDirectly or (owner.rule is EmbeddingRule and owner.name in looked_up)
         for name, one in owner.parameters.items()
         if times[id(one)] == 1
     }
 
 
-def _found(held: dict[int, Owner], loss: Tensor, rows: int) -> tuple[dict[int, list[_Found]], set[int]]:
-    """The uses of each of the parameters that are broadcast wherever they are used, inside modules with rules too, and
-    those that are used otherwise as well, by their ids."""
-    found: dict[int, list[_Found]] = {}
+def _is_one_row(call: Call, rows: int) -> bool:
+    """Whether tokens of shape (1, ...) may be those of the only example: nobody can tell without a proof."""
+    return rows == 1 and call.shapes[0][:1] == (1,) and not recorder.is_followed()
+
+
+def _found(refs: Mapping[int, Ref], loss: Tensor, rows: int) -> tuple[dict[int, dict[int, _Found]], set[int]]:
+    """The uses of each of the parameters (origins by their ids) that are broadcast wherever they are used, inside
+    modules with rules too, by the numbers of the steps; and those that are used otherwise as well."""
+    found: dict[int, dict[int, _Found]] = {}
     others: set[int] = set()
-    for node, place, below in steps(loss, ()):
-        origin = _origin(below, rows)
-        key = id(getattr(origin, "variable", None))
-        if key not in held or (node is not None and _is_view(node, rows)):
-            continue  # of a view, those who use it are looked at
-        one = _use(node, place, below, origin, rows)
-        if one is None:
+    for key, steps in steps_above(refs, loss).items():
+        proved = recorder.proved_uses(refs[key])
+        numbers = [i for i, one in enumerate(steps) if _seems_to_broadcast(one, rows)] if proved is None else proved
+        uses = _uses(steps, {*numbers}, rows)
+        if uses is None:
             others.add(key)
         else:
-            found.setdefault(key, []).append(one)
-    return {key: uses for key, uses in found.items() if key not in others}, others
+            found[key] = uses
+    return found, others
 
 
-def _origin(node: Node, rows: int) -> Node:
-    """The node of which a view was taken, or the node itself."""
-    while _is_view(node, rows):
-        node = _below(node)
-    return node
+def _uses(steps: list[Step], numbers: set[int], rows: int) -> dict[int, _Found] | None:
+    """The uses of a parameter by those steps that broadcast it; None if it is used otherwise as well. What is made of
+    the examples' copies is not the parameter's alone."""
+    found: dict[int, _Found] = {}
+    copied: set[Node] = set()
+    for number, step in enumerate(steps):
+        if step.below in copied:
+            copied.add(step.node)
+        elif number in numbers:
+            use = _use(step, rows)
+            if use is None:
+                return None
+            found[number] = use
+            copied.add(step.node)
+        elif step.node is None or not is_function(step.node):
+            return None
+    return found
 
 
-def _is_view(node: Node, rows: int) -> bool:
-    """Whether a node returns numbers of one tensor alone: picked, moved, rounded, or shifted by constants."""
-    if node.name() in _SHIFTS and sum(one is not None for one, _ in node.next_functions) == 1:
-        shape = _shape(node)
-        return shape == _shape(_below(node)) and not _broadcasts(shape, shape, rows)
-    return node.name() in _VIEWS
+def _seems_to_broadcast(step: Step, rows: int) -> bool:
+    """Whether a step broadcasts what it is given over the examples, by the shapes. A parameter that meets another one
+    is as long as the batch by chance."""
+    if step.node is None or not _broadcasts(step, rows):
+        return False
+    others = [one for i, (one, _) in enumerate(step.node.next_functions) if i != step.place]
+    return len(others) != 1 or others[0] is None or not _is_parameter(others[0])
 
 
-def _below(view: Node) -> Node:
-    return next(one for one, _ in view.next_functions if one is not None)
+def _is_parameter(node: Node) -> bool:
+    """Whether a tensor is a parameter, or a view of one."""
+    while is_function(node) and keeps_nothing(node):
+        node = below(node)
+    return bool(node.name() == _PARAMETER)
 
 
-def _shape(node: Node) -> torch.Size:
-    shape: torch.Size = node._input_metadata[0].shape
-    return shape
-
-
-def _broadcasts(before: torch.Size, after: torch.Size, rows: int) -> bool:
-    """Whether a tensor of shape `before` is repeated along axis 0 for each of the `rows` examples, to shape `after`."""
+def _broadcasts(step: Step, rows: int) -> bool:
+    """Whether a known operator repeats a tensor along axis 0, to the length of `rows`."""
+    if step.node is None or step.node.name() not in _FACTORS:
+        return False
+    before, after = shape_of(step.below), shape_of(step.node)
     return len(after) > 0 and after[0] == rows and (len(before) < len(after) or before[0] == 1)
 
 
-def _use(node: Node | None, place: int, below: Node, origin: Node, rows: int) -> _Found | None:
-    """The use by a node of the view `below` of a parameter, `origin`, if it broadcasts that over the examples; else
-    None."""
-    if node is None or node.name() not in _FACTORS or not _broadcasts(_shape(below), _shape(node), rows):
+def _use(step: Step, rows: int) -> _Found | None:
+    """The use of a parameter by a step that broadcasts it; None if the gradients of the examples are not at hand."""
+    node, place, given = step
+    if node is None or not _broadcasts(step, rows):
         return None
-    others = [one for i, (one, _) in enumerate(node.next_functions) if i != place]
-    if len(others) == 1 and others[0] is not None and _origin(others[0], rows).name() == _PARAMETER:
-        return None  # it meets another parameter, which is as long as the batch by chance
-    factor = _FACTORS[node.name()](node, place)
-    if factor is None or any(one._input_metadata[0].dtype.is_complex for one in (node, below, origin)):
+    factor, origin = _FACTORS[node.name()](node, place), _origin(given)
+    if factor is None or any(one._input_metadata[0].dtype.is_complex for one in (node, given, origin)):
         return None
-    ends = None if below is origin else (GradientEdge(below, 0), GradientEdge(origin, 0))
-    return _Found(Use(_shape(below), factor, ends), GradientEdge(node, 0))
+    if not is_for_several(given, origin):
+        return None
+    ends = None if given is origin else (GradientEdge(given, 0), GradientEdge(origin, 0))
+    return _Found(Use(shape_of(given), factor, ends), GradientEdge(node, 0))
+
+
+def _origin(node: Node) -> Node:
+    """The parameter of which a node is a function."""
+    while is_function(node):
+        node = below(node)
+    return node
 
 
 def _of_sum(node: Node, place: int) -> int | None:
@@ -176,9 +207,8 @@ def _of_layer_norm(node: Node, place: int) -> Normalised | int | None:
 
 
 def _saved(node: Node, name: str) -> Tensor | None:
-    """A tensor that a node keeps. None under a checkpoint, which gives it only once, and where torch does not tell."""
-    hook = getattr(getattr(node, f"_raw_saved_{name}"), "unpack_hook", checkpoint.checkpoint)
-    if hook is not None and hook.__module__ == checkpoint.__name__:
+    """A tensor that a node keeps; None where it is given only once."""
+    if is_given_once(node, name):
         return None
     kept: Tensor | None = getattr(node, f"_saved_{name}")
     return kept if kept is None else kept.detach()

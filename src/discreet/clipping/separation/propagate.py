@@ -44,7 +44,7 @@ class Labels:
         self._labels: dict[Ref, Label] = {}
         self._aliases: dict[Ref, tuple[int, Ref, bool]] = {}
         self._mixed: str | None = None
-        self._of_each = OfEach(template.one.broadcast, self._batch)
+        self._of_each = OfEach([one.ref for one in template.one.broadcast], self._batch)
         self._saved = SavedMemory(self._program, lambda ref: self._root(ref)[0], self.of)
 
     def of(self, ref: Ref) -> Label:

@@ -27,7 +27,7 @@ from discreet.clipping.seeding import SeededAfterwards, unit_seeds
 from discreet.clipping.separation.copies import Twin, Twins
 from discreet.clipping.separation.examine import FEWEST, Run, examined, recorded
 from discreet.clipping.separation.memory import Memory
-from discreet.clipping.separation.recording.program import Op, Program, Ref, Template
+from discreet.clipping.separation.recording.program import BroadcastParameter, Op, Program, Template
 from discreet.clipping.separation.recording.recorder import Recorder, as_proved
 from discreet.clipping.units import Chunk
 from discreet.core.errors import PrivacyViolation
@@ -52,7 +52,7 @@ class Proofs:
         return self._proved[0].at(batch)[0] if self._proved else ()
 
     @property
-    def broadcast(self) -> tuple[Ref, ...]:
+    def broadcast(self) -> tuple[BroadcastParameter, ...]:
         """The parameters that are proved to be clipped where they are broadcast over the examples."""
         return self._proved[0].one.broadcast if self._proved else ()
 

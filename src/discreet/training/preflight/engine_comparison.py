@@ -18,7 +18,7 @@ from discreet.clipping.engines.engine import unit_gradients
 from discreet.clipping.engines.footprint import Footprint, footprint
 from discreet.clipping.factor import clipped_sum
 from discreet.clipping.seeding import seed_torch
-from discreet.clipping.separation.recording.program import Ref, Template
+from discreet.clipping.separation.recording.program import BroadcastParameter, Template
 from discreet.clipping.separation.recording.recorder import as_proved
 from discreet.core.errors import CANNOT_TAKE, UnsupportedModel, first_line
 from discreet.training.preflight.engine_options import EngineOptions
@@ -140,7 +140,7 @@ class Comparison:
         return self._proved
 
     @cached_property
-    def broadcast(self) -> tuple[Ref, ...] | None:
+    def broadcast(self) -> tuple[BroadcastParameter, ...] | None:
         """The parameters that are proved to be broadcast over the examples; None without a proof."""
         try:
             known = self.proved()

@@ -92,6 +92,14 @@ class Inside(NamedTuple):
     given: tuple[Ref, ...]
 
 
+class BroadcastParameter(NamedTuple):
+    """A parameter that is broadcast over the examples wherever it is used; `uses`: the numbers of the steps above it in
+    the graph that do that (see `capture.functions.steps_above`)."""
+
+    ref: Ref
+    uses: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class Program:
     """The operators of a pass over `batch` examples.
@@ -110,7 +118,7 @@ class Program:
     returned: list[Argument] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     inside: list[Inside] = field(default_factory=list)
-    broadcast: tuple[Ref, ...] = ()
+    broadcast: tuple[BroadcastParameter, ...] = ()
     stretches: list[Stretch] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     uncounted: bool = False

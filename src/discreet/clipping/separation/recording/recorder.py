@@ -21,7 +21,7 @@ from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.separation.memory import Memory
 from discreet.clipping.separation.recording.interception import Functions, Operators
 from discreet.clipping.separation.recording.passes import Pass, State
-from discreet.clipping.separation.recording.program import Argument, Held, Inside, Op, Program, Ref
+from discreet.clipping.separation.recording.program import Argument, BroadcastParameter, Held, Inside, Op, Program, Ref
 from discreet.clipping.separation.recording.spans import Span
 
 _RETURNED = (Tensor, nn.Parameter, type(None), bool, int, float, str)
@@ -29,7 +29,7 @@ _RETURNED = (Tensor, nn.Parameter, type(None), bool, int, float, str)
 
 _active: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 
-_proved: ContextVar[Sequence[Ref] | None] = ContextVar("broadcast", default=None)
+_proved: ContextVar[Sequence[BroadcastParameter] | None] = ContextVar("broadcast", default=None)
 
 
 class Recorder:
@@ -197,27 +197,37 @@ def leaves(span: Span | None, module: str, given: Sequence[Tensor], returned: An
 
 
 def forgets(span: Span | None, module: str) -> None:
-    """Note that the rule of a module will not run it again, so that what it is given and returns plays no part."""
+    """Note that no rule takes what a module is given and returns; `span`: of a call that was to run again."""
     one = _pass()
-    if one is not None and span is not None:
+    if one is not None:
         program = one.program
         program.held = [held for held in program.held if held.module != module]
-        program.inside = [inside for inside in program.inside if inside.module != module or inside.start != span.start]
+        if span is not None:
+            start = span.start
+            program.inside = [inside for inside in program.inside if inside.module != module or inside.start != start]
 
 
-def broadcasts(parameters: Mapping[int, str]) -> set[int]:
-    """Note parameters (names by their ids) that seem to be broadcast over the examples in this pass; returns those that
-    are clipped there: those of a proof, and before there is one, all."""
-    one, proved = _pass(), _proved.get()
+def traced(parameters: Mapping[int, str]) -> dict[int, Ref]:
+    """The origins, by their ids, of those parameters (names by their ids) of which every gradient is traced to them."""
+    one = _pass()
     if one is None:
-        refs = {key: Ref("state", name) for key, name in parameters.items()}
-    else:
-        known = one.states_by_one_name()
-        refs = {key: known[key] for key in parameters if key in known}
-    allowed = {key for key, ref in refs.items() if proved is None or ref in proved}
+        return {key: Ref("state", name) for key, name in parameters.items()}
+    known = one.states_by_one_name()
+    return {key: known[key] for key in parameters if key in known}
+
+
+def proved_uses(parameter: Ref) -> Sequence[int] | None:
+    """The numbers of the steps by which a parameter is proved to be broadcast over the examples: none, if it is not
+    proved of this one; None if nothing is proved."""
+    proved = _proved.get()
+    return None if proved is None else next((one.uses for one in proved if one.ref == parameter), ())
+
+
+def broadcasts(parameters: Sequence[BroadcastParameter]) -> None:
+    """Note the parameters that are clipped where they are broadcast over the examples in this pass."""
+    one = _pass()
     if one is not None:
-        one.program.broadcast = tuple(sorted(refs[key] for key in allowed))
-    return allowed
+        one.program.broadcast = tuple(sorted(parameters))
 
 
 def is_followed() -> bool:
@@ -226,7 +236,7 @@ def is_followed() -> bool:
 
 
 @contextmanager
-def as_proved(parameters: Sequence[Ref] | None) -> Iterator[None]:
+def as_proved(parameters: Sequence[BroadcastParameter] | None) -> Iterator[None]:
     """Inside, the model is one for which there is a proof, by which these parameters alone are clipped where they are
     broadcast over the examples; None if there is no proof."""
     token = _proved.set(parameters)
