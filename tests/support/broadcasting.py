@@ -76,6 +76,8 @@ BROADCAST: dict[str, tuple[set[str], Meets]] = {
     "a layer norm": ({"scale", "narrow"}, lambda m, h: F.layer_norm(h, (WIDTH,), m.scale, m.narrow.t()[0])),
     "a layer norm without a shift": ({"scale"}, lambda m, h: F.layer_norm(h, (WIDTH,), m.scale)),
     "a layer norm of several axes": ({"places"}, lambda m, h: F.layer_norm(h, (5, WIDTH), None, m.places[0, 1:6])),
+    "a choice": ({"scale", "token"}, lambda m, h: torch.where(h > 0, h * m.scale, m.token)),
+    "a choice, for all alike": ({"scale"}, lambda m, h: h + torch.where(PICKED[:4] > 1, m.scale, 1.0)),
     "a look at it": ({"scale"}, lambda m, h: h * m.scale + m.scale.detach().softmax(0)),
     "a function of it": ({"scale"}, lambda m, h: h * m.scale.softmax(0)),
     "a function of it, shifted": ({"one"}, lambda m, h: h * (1 + torch.tanh(m.one)).clamp(max=1.5)),

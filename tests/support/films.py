@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 class Film(nn.Module):
     """Scales rows by an attribute, of which it takes as many as there are rows; `by` is a plain number. The square of a
-    parameter has no rule."""
+    parameter, as its product with itself, has no rule."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -20,7 +20,7 @@ class Film(nn.Module):
         self.by = 1.0
 
     def forward(self, h: Tensor) -> Tensor:
-        scaled: Tensor = h * self.scale.square() * self.by
+        scaled: Tensor = h * (self.scale * self.scale) * self.by
         return scaled * self.context[: len(h)]
 
 
@@ -97,7 +97,7 @@ class Picky(Film):
     """Does so."""
 
     def forward(self, h: Tensor) -> Tensor:
-        output: Tensor = h * self.scale.square() * (self.context[:1].detach() if len(h) == 1 else 1.0)
+        output: Tensor = h * (self.scale * self.scale) * (self.context[:1].detach() if len(h) == 1 else 1.0)
         return output
 
 

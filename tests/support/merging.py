@@ -27,7 +27,7 @@ class Scaled(nn.Module):
         self.scale = nn.Parameter(torch.randn(WIDTH))
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * self.scale.exp()
+        return x * (self.scale * self.scale)
 
 
 class Merging(nn.Module):

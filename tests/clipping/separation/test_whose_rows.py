@@ -20,10 +20,10 @@ class Scaled(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.scale = nn.Parameter(torch.zeros(()))
+        self.scale = nn.Parameter(torch.ones(()))
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * self.scale.exp()
+        return x * (self.scale * self.scale)
 
 
 class Between(nn.Module):

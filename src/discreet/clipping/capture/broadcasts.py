@@ -214,6 +214,12 @@ def _saved(node: Node, name: str) -> Tensor | None:
     return kept if kept is None else kept.detach()
 
 
+def _of_choice(node: Node, place: int) -> Tensor | None:
+    """Where the first is chosen, as booleans, or the second."""
+    condition = _saved(node, "condition")
+    return condition if condition is None or place == 0 else ~condition
+
+
 _FACTORS: dict[str, Callable[[Node, int], Factor | None]] = {
     "ExpandBackward0": lambda node, place: 1,
     "AddBackward0": _of_sum,
@@ -221,6 +227,7 @@ _FACTORS: dict[str, Callable[[Node, int], Factor | None]] = {
     "MulBackward0": _of_product,
     "AddcmulBackward0": _of_sum_with_product,
     "NativeLayerNormBackward0": _of_layer_norm,
+    "WhereBackward0": _of_choice,
 }
 """By the name of the node: what the gradient of the parameter at a place among its inputs is, as a multiple of that of
 what the operator returns; None if it is no known multiple."""

@@ -26,7 +26,7 @@ class Normalised(NamedTuple):
 
 
 Factor = Tensor | int | Normalised
-"""A multiple of a gradient: of each of its numbers, or of all."""
+"""A multiple of a gradient: of each of its numbers, or of all. Booleans choose among its numbers."""
 
 
 class Use(NamedTuple):
@@ -48,7 +48,8 @@ class Use(NamedTuple):
             given, mean, scale = map(wide, self.factor)
             found = found * ((given - mean) * scale)
         elif isinstance(self.factor, Tensor):
-            found = found * wide(self.factor)
+            chosen = self.factor.dtype == torch.bool  # what is not chosen plays no part, even if it is not finite
+            found = torch.where(self.factor, found, 0.0) if chosen else found * wide(self.factor)
         elif self.factor != 1:
             found = found * self.factor
         ahead = found.dim() - len(self.shape)
