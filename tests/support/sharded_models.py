@@ -66,11 +66,27 @@ class Gpt(nn.Module):
         self.norm, self.head = nn.LayerNorm(d), nn.Linear(d, 3)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.embed(tokens)
+        x = self.looked_up(tokens)
         for block in self.blocks:
             x = block(x)
         head: Tensor = self.head(self.norm(x).mean(1))
         return head
+
+    def looked_up(self, tokens: Tensor) -> Tensor:
+        """The vectors of the tokens."""
+        found: Tensor = self.embed(tokens)
+        return found
+
+
+class Placed(Gpt):
+    """One that adds vectors of places, which all texts have in common."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = nn.Embedding(8, WIDTH)
+
+    def looked_up(self, tokens: Tensor) -> Tensor:
+        return super().looked_up(tokens) + self.places(torch.arange(tokens.shape[1])).tanh()
 
 
 class PickyLoss(nn.Module):
@@ -111,7 +127,7 @@ class Scale(nn.Module):
         self.by = nn.Parameter(torch.full((d,), 0.7))
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.tanh(x * self.by.square())
+        return torch.tanh(x * (self.by * self.by))
 
 
 class Gain(Scale):

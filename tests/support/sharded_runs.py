@@ -17,7 +17,21 @@ import numpy as np
 import pytest
 import torch
 from problems import blobs, tiny_plan, tiny_training
-from sharded_models import WIDTH, WORDS, AsItCame, Gain, Gate, OfQueries, OneByOne, PickyLoss, Scale, Vit, gpt, seeded
+from sharded_models import (
+    WIDTH,
+    WORDS,
+    AsItCame,
+    Gain,
+    Gate,
+    OfQueries,
+    OneByOne,
+    PickyLoss,
+    Placed,
+    Scale,
+    Vit,
+    gpt,
+    seeded,
+)
 from shared_runs import KNOWN
 from torch import Tensor, nn
 
@@ -146,6 +160,7 @@ CASES: dict[str, Case] = {
     "entries that return what they were given": unused,
     "bfloat16": lambda folder, shared: training(folder, shared, model=gpt().to(torch.bfloat16)),
     "learned queries": lambda folder, shared: training(folder, shared, model=seeded(OfQueries)),
+    "places that all texts have in common": lambda folder, shared: training(folder, shared, model=seeded(Placed)),
     "a vision transformer": lambda folder, shared: training(folder, shared, model=seeded(Vit)),
     "a checkpointed one": lambda folder, shared: training(folder, shared, model=seeded(lambda: Vit(checkpointed=True))),
     "a linear model": lambda folder, shared: tiny_training(
