@@ -31,6 +31,9 @@ HEAD = "| family | tried as | all weights | LoRA |\n|---|---|---|---|\n"
 ALIKE = {name for name in FAMILIES if name not in ("GPT-Neo", "ModernBERT")}
 """Families whose layers are all of one kind. With adapters they have one; what several share, all weights have too."""
 
+ROUNDED = {("Mixtral", True): ("`reference`", "refused")}
+"""Those for which it depends on the processor: experts that rows share round with the number of these."""
+
 PLAN = discreet.Plan.poisson(population=40, batch=20, steps=1, clip_norm=1.0, delta=1e-3, noise_multiplier=1.0)
 
 
@@ -71,10 +74,18 @@ def page() -> str:
     before, _, rest = PAGE.read_text().partition(HEAD)
     after = "".join(line for line in rest.splitlines(keepends=True) if line[:1] != "|")
     lines = [
-        f"| {name} | {family.task} | {engine_of(name, False)} | {engine_of(name, True)} |\n"
-        for name, family in FAMILIES.items()
+        f"| {name} | {family.task} | {said(name, False)} | {said(name, True)} |\n" for name, family in FAMILIES.items()
     ]
     return before + HEAD + "".join(lines) + after
+
+
+def said(name: str, lora: bool) -> str:
+    """What the page says of a family."""
+    found, either = engine_of(name, lora), ROUNDED.get((name, lora))
+    if either is None:
+        return found
+    assert found in either
+    return " or ".join(either)
 
 
 def test_the_page_has_every_family() -> None:
@@ -85,7 +96,7 @@ def test_the_page_has_every_family() -> None:
 @pytest.mark.parametrize("lora", [False, True])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_is_trained_by_the_engine_that_the_page_says(name: str, lora: bool) -> None:
-    assert table()[name][lora] == engine_of(name, lora)
+    assert table()[name][lora] == said(name, lora)
 
 
 def scripts() -> tuple[list[str], list[str]]:
