@@ -217,7 +217,7 @@ def _saved(node: Node, name: str) -> Tensor | None:
 def _of_choice(node: Node, place: int) -> Tensor | None:
     """Where the first is chosen, as booleans, or the second."""
     condition = _saved(node, "condition")
-    return condition if condition is None or place == 0 else ~condition
+    return condition if condition is None else condition != 0 if place == 0 else condition == 0
 
 
 _FACTORS: dict[str, Callable[[Node, int], Factor | None]] = {

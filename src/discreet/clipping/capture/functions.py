@@ -13,7 +13,7 @@ from torch.utils import checkpoint
 
 from discreet.clipping.capture.routes import Node, steps
 
-_WRITTEN = "CopySlices"
+_WRITTEN = "torch::autograd::CopySlices"
 """The node of a tensor to a part of which was written."""
 
 _RAW = "_raw_saved_"

@@ -9,6 +9,7 @@ from torch.nn.utils import parametrize
 
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.rules import RULES, HeldDirectly, Rule, Vectorised
+from discreet.clipping.rules.broadcast import Broadcast
 
 WHOLE = (nn.MultiheadAttention, nn.RNNBase, nn.RNNCellBase)
 """Modules that use the parameters of modules inside without calling these."""
@@ -41,6 +42,12 @@ class Owner:
     def runs_again(self) -> bool:
         """Whether the layer rule runs the module's forward pass again, for which its weights must be there."""
         return self.rule.replays or issubclass(self.rule, Vectorised)
+
+    @property
+    def reads_weights(self) -> bool:
+        """Whether the layer rule reads weights after the backward pass: its module runs again, or gradients go back
+        through functions of them."""
+        return self.runs_again or self.rule is Broadcast
 
     @property
     def described(self) -> str:

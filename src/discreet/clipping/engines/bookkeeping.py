@@ -87,14 +87,14 @@ def sums_to_form(model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Cli
     shares: dict[str, list[Share]] = {}
     squares: dict[str, Tensor] = {}
     small = SmallGradients(clip)
-    at_once: set[str] = set()  # names whose sum needs weights: a module runs again, or a tensor is a part of a weight
+    at_once: set[str] = set()  # names whose sum needs weights: a rule reads them, or a tensor is a part of one
     names = {id(parameter): name for name, parameter in parameters.items()}
 
     def measure(group: list[Call]) -> None:
         with torch.no_grad(), full_precision(device):
             found, lengths = measured(names, group, units, clip, small)
         settle(found, clip)
-        if any(call.owner.runs_again or not memory.isdisjoint(_memory(_of_call(call))) for call in group):
+        if any(call.owner.reads_weights or not memory.isdisjoint(_memory(_of_call(call))) for call in group):
             at_once.update(found)
         shares.update(found)
         squares.update(lengths)

@@ -8,6 +8,7 @@ parameters, memory that stays, Python, or the backward pass.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -67,6 +68,8 @@ class Labels:
         computes it again of the same, so that the backward pass gets from it what was followed at first."""
         given = self._given(number, op)
         parts = self._parts(number, given)
+        if self._hides_a_gradient(given, parts):
+            parts = [MIXED] * len(parts)
         name = described(self._program, number)
         if MIXED in parts and self._mixed is None:
             common = _draws(given) and given.all_shared(*given.tensors)
@@ -156,23 +159,39 @@ class Labels:
         if torch.Tag.inplace_view in given.func.tags and parts[0] != MIXED:
             self._turn(number, given.first, parts[0], name)
             return
-        arguments = op.func._schema.arguments
-        places = [i for i, one in enumerate(arguments) if one.alias_info is not None and one.alias_info.is_write]
+        places = _places_written(given)
         for part, place in enumerate(places):
-            value = given[arguments[place].name]
-            for one in value if isinstance(value, tuple) else (value,):
-                if isinstance(one, Value):
-                    if one is value and part < len(given.shapes) and tuple(one.shape) != tuple(given.shapes[part]):
-                        raise Mixes(f"{name} writes to a tensor of another shape")
-                    label, written = parts[min(part, len(parts) - 1)], Ref("made", number, -1 - part)
-                    before = self._saved.before(one.ref)
-                    self._labels[written], self._aliases[written] = label, (number, one.ref, False)
-                    self._written(one, label, name)
-                    if (fault := self._saved.fault(op, one.ref, before)) is not None:
-                        raise Mixes(f"{name} writes {fault}")
+            value = given[place]
+            for one in _tensors(value):
+                if one is value and part < len(given.shapes) and tuple(one.shape) != tuple(given.shapes[part]):
+                    raise Mixes(f"{name} writes to a tensor of another shape")
+                label, written = parts[min(part, len(parts) - 1)], Ref("made", number, -1 - part)
+                before = self._saved.before(one.ref)
+                self._labels[written], self._aliases[written] = label, (number, one.ref, False)
+                self._written(one, label, name)
+                if (fault := self._saved.fault(op, one.ref, before)) is not None:
+                    raise Mixes(f"{name} writes {fault}")
         for part, base in enumerate(self._program.seen[number].shares):
             if base is not None:
                 self._aliases[Ref("made", number, part)] = number, base, not places
+
+    def _hides_a_gradient(self, given: Given, parts: Sequence[Label]) -> bool:
+        """Whether an operator writes numbers that lie otherwise, or keep examples apart, over those of a tensor through
+        which a gradient may go. Unseen by autograd, that leaves the gradient as it was."""
+        if torch.Tag.inplace_view in given.func.tags:
+            return False  # it writes no numbers
+        for part, place in enumerate(_places_written(given)):
+            label = parts[min(part, len(parts) - 1)]
+            for one in _tensors(given[place]):
+                lay = one.label == MIXED or isinstance(one.label, Rows)
+                if lay and label != one.label and self._carries_a_gradient(self._root(one.ref)[0]):
+                    return True
+        return False
+
+    def _carries_a_gradient(self, root: Ref) -> bool:
+        """Whether what made the memory of a tensor, or wrote to it, was given a tensor that needs a gradient."""
+        numbers = {ref.at for ref in (root, *self._over(root)) if ref.kind == "made"}
+        return any(one.grad for number in numbers for one in self._program.ops[number].tensors)
 
     def _turn(self, number: int, one: Value, label: Label, name: str) -> None:
         """Follow axes that are swapped in place as one more view of the same memory; `Mixes` if it was read before.
@@ -257,6 +276,16 @@ _COUNTED = frozenset(
 
 def _keeps_counts(given: Given) -> bool:
     return given.func._schema.name.removeprefix("aten::") in _COUNTED
+
+
+def _places_written(given: Given) -> list[str]:
+    """The names of the arguments to which an operator writes."""
+    arguments = given.func._schema.arguments
+    return [one.name for one in arguments if one.alias_info is not None and one.alias_info.is_write]
+
+
+def _tensors(value: Any) -> list[Value]:
+    return [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, Value)]
 
 
 def _draws(given: Given) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from discreet.clipping.separation.recording.program import Argument, Op, Ref
+from discreet.clipping.separation.recording.program import Op, Ref
 
 
 def in_one_memory(tensors: Iterable[Tensor]) -> set[int]:
@@ -37,7 +36,7 @@ def gradients_are_traced(ops: Sequence[Op], parameters: Collection[Ref]) -> bool
     the model keeps is not, nor one that is taken for another in the same place of memory."""
     carrying: set[int] = set()
     for number, op in enumerate(ops):
-        needing = [] if op.back else [one.ref for one in _arguments((op.args, op.kwargs)) if one.grad]
+        needing = [] if op.back else [one.ref for one in op.tensors if one.grad]
         if not all(
             ref in parameters or ref.kind == "empty" or (ref.kind == "made" and ref.at in carrying) for ref in needing
         ):
@@ -45,9 +44,3 @@ def gradients_are_traced(ops: Sequence[Op], parameters: Collection[Ref]) -> bool
         if needing:
             carrying.add(number)
     return True
-
-
-def _arguments(values: Any) -> list[Argument]:
-    if isinstance(values, Argument):
-        return [values]
-    return [found for one in values for found in _arguments(one)] if isinstance(values, tuple) else []

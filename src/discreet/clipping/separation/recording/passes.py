@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 from discreet.clipping.replay import Generators
 from discreet.clipping.separation.memory import same_values, writes_to
 from discreet.clipping.separation.recording.checkpoints import Checkpoints
+from discreet.clipping.separation.recording.edges import Edges
 from discreet.clipping.separation.recording.other_names import gradients_are_traced, in_one_memory
 from discreet.clipping.separation.recording.program import Argument, Op, Program, Ref, Seen
 from discreet.clipping.separation.recording.spans import Span, refs_in
@@ -51,6 +52,8 @@ class Pass:
         self.spans: list[Span] = []
         self._checkpoints = Checkpoints()
         self.program.stretches = self._checkpoints.stretches
+        self._edges = Edges()
+        self.states: dict[int, Ref] = {}
         self._refs: dict[Key, Ref] = {}
         self._kept: list[tuple[Tensor, int]] = []
         self._drawn: set[bytes] = set()
@@ -109,7 +112,10 @@ class Pass:
             span.reads(tensor, ref)
         if type(tensor) not in _PLAIN:
             self.fault(f"works with tensors of a type of their own ({type(tensor).__name__})")
-        return Argument(ref, tensor.shape, tensor.dtype, tensor.requires_grad)
+        needs = tensor.requires_grad
+        if needs:
+            self.program.edges.append(self._edges.of(tensor, self.states))
+        return Argument(ref, tensor.shape, tensor.dtype, needs)
 
     def keep(self, tensor: Tensor) -> Ref:
         """Note a tensor from elsewhere. A fault, if a gradient leads on from it: nobody knows to whom."""
@@ -138,6 +144,7 @@ class Pass:
             ref = self.tensor(args[0]).ref
             self._note(func(*args, **kwargs), ref)
             return args[0]
+        self._edges.operator()
         fresh = self.keep(args[0]) if func is _FRESH else None  # its memory may have been another tensor's before
         given = tuple([self.argument(value) for value in args])
         named = tuple([(name, self.argument(value)) for name, value in kwargs.items()]) if kwargs else ()

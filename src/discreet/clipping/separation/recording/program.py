@@ -60,6 +60,17 @@ class Op(NamedTuple):
     kwargs: tuple[Any, ...]
     back: bool
 
+    @property
+    def tensors(self) -> list[Argument]:
+        """The tensors that it was given."""
+        return _arguments((self.args, self.kwargs))
+
+
+def _arguments(values: Any) -> list[Argument]:
+    if isinstance(values, Argument):
+        return [values]
+    return [found for one in values for found in _arguments(one)] if isinstance(values, tuple) else []
+
 
 class Seen(NamedTuple):
     """Notes on an operator in an examination: the shapes of its output tensors, the argument with which each of them
@@ -106,9 +117,10 @@ class Program:
 
     `kept`: tensors from elsewhere. `items`: numbers that Python read from tensors. `returned`: outputs of the model.
     `held`: inputs and outputs of modules with parameters. `inside`: modules that run again. `broadcast`: parameters
-    that are clipped where they are broadcast over the examples. `stretches`: what ran under checkpoints. `fault`: the
-    first thing that cannot be followed, or None. `seen`: notes on each operator, in an examination. `uncounted`:
-    whether memory may be written to without torch noticing, as it was handed out by `.data`.
+    that are clipped where they are broadcast over the examples. `edges`: which way the gradients of tensors go that
+    need one (see `Edges`), in the order in which these were given to operators and modules. `stretches`: what ran under
+    checkpoints. `fault`: the first thing that cannot be followed, or None. `seen`: notes on each operator, in an
+    examination. `uncounted`: whether memory may be written to without torch noticing, as it was handed out by `.data`.
     """
 
     batch: int
@@ -119,6 +131,7 @@ class Program:
     held: list[Held] = field(default_factory=list)
     inside: list[Inside] = field(default_factory=list)
     broadcast: tuple[BroadcastParameter, ...] = ()
+    edges: list[str] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     uncounted: bool = False
@@ -167,12 +180,15 @@ class Template:
         self._ends = self._merged(_ends(one), _ends(other), "the model returns")
         if not one.same_kept(other.kept):
             raise Differs("a constant is made of the number of examples")
+        if (one.edges, one.broadcast) != (other.edges, other.broadcast):
+            raise Differs("where gradients go depends on the number of examples")
         self.at = lru_cache(maxsize=max(8, _REMEMBERED // max(1, len(self._ops))))(self._at)
 
     def matches(self, ran: Program) -> bool:
         """Whether `ran` is this program for its batch size, on the same constants."""
         ops, ends = self.at(ran.batch)
-        return ran.fault is None and ran.ops == ops and _ends(ran) == ends and self.one.same_kept(ran.kept)
+        same_way = ran.edges == self.one.edges and ran.broadcast == self.one.broadcast
+        return ran.fault is None and ran.ops == ops and _ends(ran) == ends and same_way and self.one.same_kept(ran.kept)
 
     def op(self, number: int) -> Op:
         """Operator `number`, with `Grows` in place of numbers that grow with the batch."""
@@ -228,7 +244,7 @@ def _grows(part: Any) -> bool:
 
 def _ends(program: Program) -> tuple[Any, ...]:
     stretches = [(one.checkpoint, one.again, tuple(one.ops), tuple(one.states)) for one in program.stretches]
-    return tuple(program.returned), tuple(program.held), program.broadcast, tuple(stretches), program.uncounted
+    return tuple(program.returned), tuple(program.held), tuple(stretches), program.uncounted
 
 
 def _evaluated(part: Any, batch: int) -> Any:
