@@ -203,8 +203,9 @@ def test_a_million_steps_at_a_rate_of_a_millionth(noise: float, delta: float, tr
 
 
 def test_tilting_is_the_source_of_these_values() -> None:
-    """The one that takes five seconds."""
-    assert tilting.Direction([(1e-6, 0.5, 10**6)], removal=True).epsilon(1e-8) == pytest.approx(0.2962669796, rel=1e-8)
+    """The one that takes five seconds, to the digits that the tests above count on: the next ones depend on how a
+    processor rounds."""
+    assert tilting.Direction([(1e-6, 0.5, 10**6)], removal=True).epsilon(1e-8) == pytest.approx(0.2962669796, rel=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,10 @@ from rule_modules import MODULES, Draws, summed
 
 from discreet.clipping.rules.base import RULES
 
+BITS = {"attention, wide": 18}
+"""How many bits of a clipped gradient do not depend on the other rows, where it is fewer than 20 on some processors. A
+run measures them (see `training.preflight`)."""
+
 KINDS = ["no number", "one infinite", "no gradient", "any", "long", "as another"]
 
 
@@ -31,7 +35,7 @@ def test_a_row_moves_the_sum_of_its_chunk_by_what_it_adds_alone(name: str, engin
         clip = CLIPS[draws.chance.choice([*CLIPS])](draws.model, 1.0)
         chunk = [draws.unit("any", most) for _ in range(4)]
         without = summed(engine, draws.model, clip, most, chunk)
-        slack = 2 * 2.0**-20 * clip.spread * (len(chunk) + 1)
+        slack = 2 * 2.0 ** -BITS.get(name, 20) * clip.spread * (len(chunk) + 1)
         for kind in KINDS:
             new = chunk[0] if kind == "as another" else draws.unit(kind, most)
             own = summed(engine, draws.model, clip, most, [new])
