@@ -124,17 +124,24 @@ class Reviews(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A causal transformer that predicts the next token at every place. Its output is (batch, vocabulary, length)."""
+    """A causal transformer that predicts the next token at every place. Its output is (batch, vocabulary, length).
 
-    def __init__(self, vocabulary: int, length: int, features: int, heads: int, layers: int) -> None:
+    `common`: places are looked up once for all examples, as nanoGPT does it.
+    """
+
+    def __init__(
+        self, vocabulary: int, length: int, features: int, heads: int, layers: int, common: bool = False
+    ) -> None:
         super().__init__()
+        self.common = common
         self.embed, self.places = nn.Embedding(vocabulary, features), nn.Embedding(length, features)
         self.layers = nn.Sequential(*[Block(features, heads, causal=True) for _ in range(layers)])
         self.norm, self.head = nn.LayerNorm(features), nn.Linear(features, vocabulary, bias=False)
         self.head.weight = self.embed.weight
 
     def forward(self, x: Tensor) -> Tensor:
-        places = torch.arange(x.shape[1], device=x.device).expand_as(x)
+        places = torch.arange(x.shape[1], device=x.device)
+        places = places if self.common else places.expand_as(x)
         return self.head(self.norm(self.layers(self.embed(x) + self.places(places)))).transpose(1, 2)
 
 
@@ -184,7 +191,7 @@ class HeldVision(nn.Module):
         return self.head(self.norm(self.layers(tokens))[:, 0])
 
 
-SMALL = ("W1", "W1b", "W2", "W3", "W4", "W5", "W6", "W7", "W8")
+SMALL = ("W1", "W1b", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9")
 LARGE = ("gpt", "vit", "gpt-lora", "gpt-1.3b", "gpt-1.3b-lora")
 NARROW = ("adapters",)
 """Adapters, 192 matrices, on layers so narrow that Python's calls are nearly all of a step. Needs discreet[hf]."""
@@ -202,6 +209,7 @@ BATCH = {
     "W6": 20,
     "W7": 8,
     "W8": 32,
+    "W9": 12,
     "gpt": 16,
     "vit": 256,
 }
@@ -232,6 +240,7 @@ _MODELS: dict[str, Callable[[bool], nn.Module]] = {
     "W6": lambda tiny: nn.Linear(20, 2),
     "W7": lambda tiny: Decoder(10_000, 256, 256, 8, 6),
     "W8": lambda tiny: HeldVision(32, 4, 192, 3, 6),
+    "W9": lambda tiny: Decoder(65, 64, 128, 4, 4, common=True),  # nanoGPT's small model of Shakespeare's letters
     "gpt": _decoder,
     "gpt-lora": lambda tiny: _adapted(_decoder(tiny)),
     "gpt-1.3b": lambda tiny: _decoder(tiny, 2048, 16, 24),
@@ -256,7 +265,7 @@ def problem(
     with torch.device(device):  # where billions of initial weights are drawn in a second
         model = _MODELS[name](tiny)
     inputs = _inputs(name, rows, tiny, generator)
-    if name in ("W7", "adapters") or name.startswith("gpt"):
+    if name in ("W7", "W9", "adapters") or name.startswith("gpt"):
         targets = inputs.roll(-1, 1)
     else:
         classes = {"W4": 2, "W5": 2, "W6": 2, "vit": 1000}.get(name, 10)
@@ -265,8 +274,8 @@ def problem(
 
 
 def _inputs(name: str, rows: int, tiny: bool, generator: torch.Generator) -> Tensor:
-    if name in ("W4", "W5", "W7", "adapters") or name.startswith("gpt"):
-        sizes = {"W4": (10_000, 128), "W5": (10_000, 256), "W7": (10_000, 256), "adapters": (64, 8)}
+    if name in ("W4", "W5", "W7", "W9", "adapters") or name.startswith("gpt"):
+        sizes = {"W4": (10_000, 128), "W5": (10_000, 256), "W7": (10_000, 256), "W9": (65, 64), "adapters": (64, 8)}
         words, length = sizes.get(name, (64, 16) if tiny else (50_257, 1024))
         uniform = torch.rand(rows, length, generator=generator)
         return (torch.exp(uniform * math.log(words)).long() - 1).clamp(0, words - 1)  # frequent and rare, as words are
