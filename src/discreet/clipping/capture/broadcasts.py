@@ -59,8 +59,7 @@ def broadcasts_apart(model: nn.Module, owners: list[Owner], loss: Tensor, calls:
         return calls
     names = named_tensors(model).parameters
     refs = recorder.traced({id(one): name for name, one in names.items() if id(one) in held})
-    found, others = _found(refs, loss, rows)
-    others |= held.keys() - refs.keys()
+    found, others = _found(steps_above(held, loss), refs, rows)
     recorder.broadcasts([BroadcastParameter(refs[key], tuple(uses)) for key, uses in found.items()])
     left: list[Call] = []
     for call in calls:
@@ -99,13 +98,16 @@ def _is_one_row(call: Call, rows: int) -> bool:
     return rows == 1 and call.shapes[0][:1] == (1,) and not recorder.is_followed()
 
 
-def _found(refs: Mapping[int, Ref], loss: Tensor, rows: int) -> tuple[dict[int, dict[int, _Found]], set[int]]:
-    """The uses of each of the parameters (origins by their ids) that are broadcast wherever they are used, inside
-    modules with rules too, by the numbers of the steps; and those that are used otherwise as well."""
+def _found(
+    above: Mapping[int, list[Step]], refs: Mapping[int, Ref], rows: int
+) -> tuple[dict[int, dict[int, _Found]], set[int]]:
+    """The uses of each of the parameters that are broadcast wherever they are used, inside modules with rules too, by
+    the numbers of the steps; and those that are used otherwise as well. `above`: the steps, and `refs`: the origins, by
+    ids; a parameter without an origin is not followed."""
     found: dict[int, dict[int, _Found]] = {}
     others: set[int] = set()
-    for key, steps in steps_above(refs, loss).items():
-        proved = recorder.proved_uses(refs[key])
+    for key, steps in above.items():
+        proved = recorder.proved_uses(refs[key]) if key in refs else ()
         numbers = [i for i, one in enumerate(steps) if _seems_to_broadcast(one, rows)] if proved is None else proved
         uses = _uses(steps, {*numbers}, rows)
         if uses is None:
