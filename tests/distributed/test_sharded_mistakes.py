@@ -72,14 +72,14 @@ def test_nobody_waits_for_a_process_that_ends_in_the_middle_of_a_pass(tmp_path: 
 
 
 class Temperature(nn.Module):
-    """A trained parameter beside a module that has some of its own; its exponential multiplies the examples."""
+    """A trained parameter beside a module that has some of its own; its product with itself multiplies."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.inner, self.log = gpt(), nn.Parameter(torch.zeros(3))
+        self.inner, self.log = gpt(), nn.Parameter(torch.ones(3))
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        return self.inner(tokens) * self.log.exp()
+        return self.inner(tokens) * (self.log * self.log)
 
 
 class Reaching(nn.Module):

@@ -131,10 +131,10 @@ class Scale(nn.Module):
 
 
 class Gain(Scale):
-    """A layer whose parameter is broadcast over the examples."""
+    """A layer that broadcasts the squares of its parameter over the examples; torch keeps the parameter for that."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.tanh(x * self.by)
+        return torch.tanh(x * self.by.square())
 
 
 class OneByOne(nn.Module):

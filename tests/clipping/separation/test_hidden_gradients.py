@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 from broadcasting import Held, Meets, rows
 from torch import Tensor, nn
 
@@ -118,16 +119,129 @@ def by_names(model: nn.Module, h: Tensor) -> Tensor:
     return h + (leaf if nine else rows_of).unsqueeze(1) + (more * h[:, 0]).mean(0).unsqueeze(1)
 
 
-SWAPPED: dict[str, Meets] = {"view": by_view, "leaf": by_leaf, "names": by_names}
+def over(used: Tensor) -> Tensor:
+    """Something for each example that depends on all of them, at nine rows."""
+    return (used + torch.zeros(9, 1, 1)).mean(0)
+
+
+def by_base(model: nn.Module, h: Tensor) -> Tensor:
+    """Which of two numbers is written to a base, and which to another one in its memory."""
+    first, second = over(h[:, 0].detach() * model.scale), over(h[:, 0].detach() * model.scale.view(4))  # type: ignore[operator]
+    base = torch.zeros(len(h), 4)
+    other, read = base.detach(), base.view(-1, 4)
+    one, two = base.view(-1, 4), other.view(-1, 4)
+    if len(h) == 9:
+        one.copy_(first)
+        two.copy_(second)
+    else:
+        two.copy_(first)
+        one.copy_(second)
+    return h + read.unsqueeze(1)
+
+
+def by_name(model: nn.Module, h: Tensor) -> Tensor:
+    """A parameter with the name of what is none."""
+    known = model._parameters["a leaf"]
+    assert known is not None
+    leaf = known.detach().requires_grad_()
+    one, two = (known, leaf) if len(h) == 9 else (leaf, known)
+    return h + (over(h[:, 0].detach() * one) + over(h[:, 0].detach() * two.view(4))).unsqueeze(1)
+
+
+SWAPPED: dict[str, Meets] = {
+    "view": by_view,
+    "leaf": by_leaf,
+    "names": by_names,
+    "base": by_base,
+    "name": by_name,
+}
 
 
 @pytest.mark.parametrize("name", SWAPPED)
 def test_another_graph_of_the_same_operators_is_another_program(name: str) -> None:
     """At nine rows the model takes another tensor in the same place of memory."""
-    run = running(Held(SWAPPED[name]))
+    model = Held(SWAPPED[name])
+    model.register_parameter("a leaf", nn.Parameter(torch.randn(4)))
+    run = running(model)
     template = proved(run)
     with as_proved(template.one.broadcast):
         assert all(map(template.matches, recorded(run, 8)))
         (nine,) = recorded(run, 9)
     assert nine.ops == template.at(9)[0]
     assert not template.matches(nine)
+
+
+class Inner(nn.Module):
+    """Returns a tensor as it came beside another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by = nn.Parameter(torch.ones(4))
+
+    def forward(self, h: Tensor, as_it_is: Tensor) -> tuple[Tensor, Tensor]:
+        return h * self.by, as_it_is
+
+
+class Outer(Inner):
+    """Holds such a module, and what that returned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.seen = Inner(), [torch.zeros(())]
+
+    def forward(self, h: Tensor, as_it_is: Tensor) -> tuple[Tensor, Tensor]:
+        h, returned = self.inner(h * self.by, as_it_is)
+        self.seen[0] = returned
+        return h, returned
+
+
+def test_what_an_inner_module_returned_is_told_from_what_the_outer_one_did() -> None:
+    def meets(model: nn.Module, h: Tensor) -> Tensor:
+        assert isinstance(model.outer, Outer)
+        h, outer = model.outer(h, model.scale)
+        return h + over(h[:, 0].detach() * (model.outer.seen[0] if len(h) == 9 else outer)).unsqueeze(1)
+
+    model = Held(meets)
+    model.outer = Outer()
+    run = running(model)
+    template = proved(run)
+    with as_proved(template.one.broadcast):
+        assert all(map(template.matches, recorded(run, 8)))
+        assert not any(map(template.matches, recorded(run, 9)))
+
+
+UNSEEN: dict[str, Callable[[Tensor], object]] = {
+    "another tensor in its memory": lambda made: torch.asarray(made, requires_grad=False),
+    "a constant of its memory": lambda made: torch.ops.aten.lift_fresh(made.detach()),
+    "other memory": lambda made: torch.ops.aten.set_data(made, torch.zeros(made.shape)),
+    "other memory by the overload": lambda made: torch.ops.aten.set_data.default(made, torch.zeros(made.shape)),
+    "memory past autograd": lambda made: torch.ops.aten.data.default(made).zero_(),
+    "a function that torch calls": lambda made: F.triplet_margin_with_distance_loss(
+        *[made.detach().unsqueeze(0)] * 3, distance_function=lambda a, b: (a - b).sum(-1)
+    ),
+}
+"""What makes a tensor look harmless, or lets Python code run unseen."""
+
+
+@pytest.mark.parametrize("way", UNSEEN)
+def test_a_tensor_is_not_made_harmless_by_what_no_record_sees(way: str) -> None:
+    def meets(_: nn.Module, h: Tensor) -> Tensor:
+        made = torch.where(of_all(h) > 0, h.sum(0).sum(0), torch.zeros(4))
+        with torch.no_grad():
+            made.zero_()
+            UNSEEN[way](made)
+        return h + made
+
+    with pytest.raises(Mixes):
+        proved(running(Held(meets)))
+
+
+@pytest.mark.parametrize("way", sorted({*UNSEEN} - {"another tensor in its memory", "memory past autograd"}))
+def test_what_cannot_be_seen_is_refused_wherever_it_is(way: str) -> None:
+    def meets(_: nn.Module, h: Tensor) -> Tensor:
+        made = h.detach()[:, 0] * 1.0
+        UNSEEN[way](made)
+        return h + made.unsqueeze(1)
+
+    with pytest.raises(Mixes, match=r"memory|calls it unseen|backward pass"):
+        proved(running(Held(meets)))

@@ -1,8 +1,8 @@
 """The memory that may be written to after a derivative has saved it, and in the backward pass.
 
 Torch counts how often a tensor is written to, and refuses a derivative that saved it before. It does not count writes
-by `.data`, nor does it look at what a checkpoint saved when it ran again. And in the backward pass the tensors that
-modules were given are held, from which norms were measured, and sums will be formed.
+by `.data` or in modes of its own, nor does it look at what a checkpoint saved when it ran again. And in the backward
+pass the tensors that modules were given are held, from which norms were measured, and sums will be formed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SavedMemory:
 
     def note(self, number: int, op: Op) -> None:
         """Note what operator `number` may have saved: what it read, views apart."""
-        if (op.back or self._program.uncounted) and _has_derivative((op.args, op.kwargs)):
+        if _has_derivative((op.args, op.kwargs)):
             viewed = {*self._program.seen[number].shares}
             self._saved |= {self._root(ref) for ref in {*refs_in((op.args, op.kwargs))} - viewed}
 

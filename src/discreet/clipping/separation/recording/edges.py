@@ -17,10 +17,11 @@ from discreet.clipping.separation.recording.program import Ref
 
 class Edges:
     """The nodes of torch's graph that tensors of a pass come from, each by the operator that was recorded next when it
-    was made. torch numbers the nodes of a thread in their order."""
+    was made, and by its place among those made since the one before. torch numbers the nodes of a thread in their
+    order."""
 
     def __init__(self) -> None:
-        self._counts: list[int] = []
+        self._counts = [_count()]
         self._known: dict[tuple[int, int], str] = {}
 
     def operator(self) -> None:
@@ -28,16 +29,20 @@ class Edges:
         self._counts.append(_count())
 
     def of(self, tensor: Tensor, parameters: Mapping[int, Ref]) -> str:
-        """The edge of a tensor that requires a gradient. `parameters`: origins by ids."""
+        """The edge of a tensor that requires a gradient; of a view, with that of its base, on which its node is made
+        anew after a write. `parameters`: origins by ids."""
+        own, base = self._of(tensor, parameters), tensor._base if tensor._is_view() else None
+        return own if base is None or not base.requires_grad else f"{own} of {self._of(base, parameters)}"
+
+    def _of(self, tensor: Tensor, parameters: Mapping[int, Ref]) -> str:
         node = tensor.grad_fn
         if node is None:
             parameter = parameters.get(id(tensor))
-            return "a leaf" if parameter is None else parameter.at
+            return "a leaf" if parameter is None else f"parameter {parameter.at}"
         key = node._sequence_nr(), tensor.output_nr
         if key not in self._known:
             number = bisect_right(self._counts, key[0])
-            after = self._counts[number] if number < len(self._counts) else _count()
-            self._known[key] = f"{number}.{after - key[0]}.{key[1]}"
+            self._known[key] = f"{number}.{key[0] - self._counts[number - 1]}.{key[1]}"
         return self._known[key]
 
 

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from discreet.clipping.separation.recording.other_names import place_of
 from discreet.clipping.separation.recording.program import Program
 
 _LEAVING = frozenset(
@@ -32,8 +33,10 @@ _MAKING = frozenset(
 """Functions that make a tensor from other data."""
 
 
-_HOOKING = frozenset({"register_hook", "register_post_accumulate_grad_hook", "retain_grad", "backward"})
-"""Functions through which Python code enters the backward pass."""
+_HOOKING = frozenset(
+    {"register_hook", "register_post_accumulate_grad_hook", "retain_grad", "backward", "_backward", "set_data"}
+)
+"""Functions through which Python code enters the backward pass, or a tensor gets other memory than its graph knows."""
 
 _BACKWARD = torch.autograd.graph._engine_run_backward.__code__
 """The code in which torch runs a backward pass. A function of another kind may have its name."""
@@ -44,6 +47,9 @@ _NODES = frozenset({torch.Tensor.grad_fn.__get__, torch.Tensor.data.__set__})  #
 
 _UNCOUNTED = frozenset({torch.Tensor.data.__get__})  # type: ignore[attr-defined]
 """Access to a tensor of the same memory, of which torch does not count how often it is written to."""
+
+_KIND = type(torch.FloatTensor)
+"""The type of torch's names for types of tensors."""
 
 _UNKNOWN_CHECKPOINTS = "is checkpointed in a way that is not followed; torch 2.12 to 2.15 do it in one that is"
 
@@ -107,18 +113,20 @@ class Functions(TorchFunctionMode):
         one = self._pass
         if one.busy:
             return func(*args, **kwargs) if kwargs else func(*args)
-        name = getattr(func, "__name__", "")
+        name = getattr(func, "__name__", "").split(".")[0]  # of an operator, without that of the overload
         if torch._C._len_torch_dispatch_stack() > self._modes:
             one.fault("runs in a mode that may replace what operators return (TorchDispatchMode)")
         if not all(issubclass(kind, Tensor) for kind in types):
             one.fault("calls torch with objects of a type of their own (__torch_function__)")
-        if func in _UNCOUNTED:
+        if func in _UNCOUNTED or name == "data":
             one.program.uncounted = True
         if name in _HOOKING or func in _NODES:
             of_torch = sys._getframe(1).f_code.co_filename == checkpoint.__file__
             one.fault(_UNKNOWN_CHECKPOINTS if of_torch else f"has a part in its own backward pass ({name})")
         if name in _LEAVING:
             one.fault(f"gives the numbers of a tensor to Python code that is not seen ({name})")
+        if any(callable(given) and type(given) is not _KIND for given in (*args, *(kwargs or {}).values())):
+            one.fault(f"gives a function of its own to one of torch, which calls it unseen ({name})")
         one.validating = name == "one_hot" and _classes(*args, **(kwargs or {})) > 0
         try:
             returned = func(*args, **kwargs) if kwargs else func(*args)
@@ -126,6 +134,8 @@ class Functions(TorchFunctionMode):
             one.validating = False
         if name in _MAKING and isinstance(returned, Tensor) and not _is_given(returned, *args, **(kwargs or {})):
             one.busy = True
+            if _shares_memory(returned, *args, **(kwargs or {})):
+                one.fault(f"makes another tensor in the memory of one ({name}); use .detach()")
             one.keep(returned)
             one.busy = False
         return returned
@@ -134,6 +144,12 @@ class Functions(TorchFunctionMode):
 def _is_given(returned: Tensor, *args: Any, **kwargs: Any) -> bool:
     """Whether a function returned one of its arguments, as `torch.as_tensor` does with a tensor."""
     return any(returned is given for given in (*args, *kwargs.values()))
+
+
+def _shares_memory(returned: Tensor, *args: Any, **kwargs: Any) -> bool:
+    """Whether what a function returned lies in the memory of one of its arguments."""
+    place = place_of(returned)
+    return any(isinstance(given, Tensor) and place_of(given) == place for given in (*args, *kwargs.values()))
 
 
 def _classes(tensor: Tensor, num_classes: int = -1) -> int:

@@ -31,6 +31,23 @@ def _extent(tensor: Tensor) -> tuple[int, int]:
     return start, start + tensor.element_size() * (1 + sum((length - 1) * stride for length, stride in steps))
 
 
+def place_of(tensor: Tensor) -> int:
+    """The address of the memory that a tensor is a part of; -1 if it is no array in memory."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return -1
+
+
+def shares_memory(tensor: Tensor) -> bool:
+    """Whether another tensor has the memory of this one."""
+    return int(torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)) > _ITS_OWN
+
+
+_ITS_OWN = 2
+"""How often memory is held that one tensor has, while it is looked at."""
+
+
 def gradients_are_traced(ops: Sequence[Op], parameters: Collection[Ref]) -> bool:
     """Whether each tensor of a forward pass that needs a gradient is a parameter, or was made of such tensors. One that
     the model keeps is not, nor one that is taken for another in the same place of memory."""

@@ -16,7 +16,12 @@ from discreet.clipping.replay import Generators
 from discreet.clipping.separation.memory import same_values, writes_to
 from discreet.clipping.separation.recording.checkpoints import Checkpoints
 from discreet.clipping.separation.recording.edges import Edges
-from discreet.clipping.separation.recording.other_names import gradients_are_traced, in_one_memory
+from discreet.clipping.separation.recording.other_names import (
+    gradients_are_traced,
+    in_one_memory,
+    place_of,
+    shares_memory,
+)
 from discreet.clipping.separation.recording.program import Argument, Op, Program, Ref, Seen
 from discreet.clipping.separation.recording.spans import Span, refs_in
 
@@ -34,7 +39,6 @@ _UNTRACED = (
 )
 
 State = Iterable[tuple[str, Tensor]]
-
 Key = tuple[Any, ...]
 """The address of a tensor, its type, and all its lengths and strides."""
 
@@ -128,6 +132,12 @@ class Pass:
         self._note(tensor, ref)
         return ref
 
+    def _fresh(self, tensor: Tensor) -> Ref:
+        """Note a constant that torch has just made; its memory may have been another tensor's before."""
+        if shares_memory(tensor):
+            self.fault("makes a constant of the memory of another tensor (lift_fresh)")
+        return self.keep(tensor)
+
     def moved(self, tensor: Tensor, name: str) -> None:
         """Note where a parameter or buffer is now, also for modules that have started and will run again."""
         ref, key = Ref("state", name), self._key(tensor)
@@ -145,7 +155,7 @@ class Pass:
             self._note(func(*args, **kwargs), ref)
             return args[0]
         self._edges.operator()
-        fresh = self.keep(args[0]) if func is _FRESH else None  # its memory may have been another tensor's before
+        fresh = self._fresh(args[0]) if func is _FRESH else None
         given = tuple([self.argument(value) for value in args])
         named = tuple([(name, self.argument(value)) for name, value in kwargs.items()]) if kwargs else ()
         program, number, op = self.program, len(self.program.ops), Op(func, given, named, back)
@@ -240,9 +250,9 @@ class Pass:
     def _look(self, values: Any, arguments: Any, tensors: list[Tensor]) -> None:
         """Note what an examination needs about an operator that ran."""
         inputs = [one for one in tree_leaves(values) if isinstance(one, Tensor)]
-        places = dict(zip(map(_place, reversed(inputs)), reversed(refs_in(arguments)), strict=True))
+        places = dict(zip(map(place_of, reversed(inputs)), reversed(refs_in(arguments)), strict=True))
         shapes = tuple([tuple(one.shape) for one in tensors])
-        shares = tuple([places.get(_place(one)) if one.numel() else None for one in tensors])
+        shares = tuple([places.get(place_of(one)) if one.numel() else None for one in tensors])
         self.program.seen.append(Seen(shapes, shares, self.modules[-1] if self.modules else ""))
 
     def _note(self, tensor: Tensor, ref: Ref) -> None:
@@ -297,13 +307,6 @@ def _is_same_view(
 def _bytes(value: complex) -> bytes:
     """The bits of a number: NaN has a sign, and so have both zeros of a complex number."""
     return struct.pack("dd", value.real, value.imag)
-
-
-def _place(tensor: Tensor) -> int:
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except (RuntimeError, NotImplementedError):
-        return -1
 
 
 def _facts(func: Any) -> tuple[tuple[int, ...], bool]:
