@@ -8,6 +8,7 @@ parameters, memory that stays, Python, or the backward pass.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ from discreet.clipping.separation.labels import (
 from discreet.clipping.separation.of_each import OfEach
 from discreet.clipping.separation.recording.program import Argument, Op, Ref, Template, described
 from discreet.clipping.separation.recording.spans import refs_in
-from discreet.clipping.separation.registry import RULES, SIZES, Given, Value, entry_by_entry
+from discreet.clipping.separation.registry import RULES, SIZES, Given, Value, entry_by_entry, tensors_in
 from discreet.clipping.separation.saved_memory import SavedMemory
 
 
@@ -134,6 +135,8 @@ class Labels:
             if name.split("::")[0] not in _OF_TORCH:
                 raise Mixes(f"{name} is not an operator of torch itself, so nobody can tell what else it writes to")
             return MIXED
+        if any(one.ref.kind == "empty" for one in given.tensors) and any(map(math.prod, given.shapes)):
+            return MIXED  # there is memory behind what has no entries
         labels = {one.label for one in given.tensors}
         if labels <= {SHARED} and not any(sized(shape, self._batch) for shape in given.shapes):
             return SHARED
@@ -149,6 +152,10 @@ class Labels:
             read = given.tensors
             if given["indices"] is not None:  # indices whose numbers matter only if they are masks
                 read = [one for one in given["indices"] if isinstance(one, Value) and one.mask]
+        if given.func._schema.name == "aten::_pack_padded_sequence":
+            read = [one for one in [given["lengths"]] if isinstance(one, Value)]  # they say how long the output is
+        if given.gives_numbers:
+            read = given.tensors
         if any(one.label != SHARED for one in read):
             raise Mixes(self.why(f"what runs depends on the numbers of examples, by {name}: that"))
         if back and not all(label in (SHARED, UNIFORM) or isinstance(label, Rows) for label in parts):
@@ -159,10 +166,10 @@ class Labels:
         if torch.Tag.inplace_view in given.func.tags and parts[0] != MIXED:
             self._turn(number, given.first, parts[0], name)
             return
-        places = _places_written(given)
+        places = given.written
         for part, place in enumerate(places):
             value = given[place]
-            for one in _tensors(value):
+            for one in tensors_in(value):
                 if one is value and part < len(given.shapes) and tuple(one.shape) != tuple(given.shapes[part]):
                     raise Mixes(f"{name} writes to a tensor of another shape")
                 label, written = parts[min(part, len(parts) - 1)], Ref("made", number, -1 - part)
@@ -180,9 +187,9 @@ class Labels:
         which a gradient may go. Unseen by autograd, that leaves the gradient as it was."""
         if torch.Tag.inplace_view in given.func.tags:
             return False  # it writes no numbers
-        for part, place in enumerate(_places_written(given)):
+        for part, place in enumerate(given.written):
             label = parts[min(part, len(parts) - 1)]
-            for one in _tensors(given[place]):
+            for one in tensors_in(given[place]):
                 lay = one.label == MIXED or isinstance(one.label, Rows)
                 if lay and label != one.label and self._carries_a_gradient(self._root(one.ref)[0]):
                     return True
@@ -268,7 +275,7 @@ _OF_TORCH = ("prim", "prims", "profiler")
 _COUNTED = frozenset(
     {
         *("arange", "_to_copy", "clone", "to", "type_as", "contiguous", "lift", "detach", "alias", "slice", "expand"),
-        *("view", "_unsafe_view", "_reshape_alias", "reshape", "flatten", "unsqueeze", "squeeze"),
+        *("view", "_unsafe_view", "reshape", "flatten", "unsqueeze", "squeeze"),
     }
 )
 """Operators that keep the labels `NUMBERS` and `Every`."""
@@ -276,16 +283,6 @@ _COUNTED = frozenset(
 
 def _keeps_counts(given: Given) -> bool:
     return given.func._schema.name.removeprefix("aten::") in _COUNTED
-
-
-def _places_written(given: Given) -> list[str]:
-    """The names of the arguments to which an operator writes."""
-    arguments = given.func._schema.arguments
-    return [one.name for one in arguments if one.alias_info is not None and one.alias_info.is_write]
-
-
-def _tensors(value: Any) -> list[Value]:
-    return [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, Value)]
 
 
 def _draws(given: Given) -> bool:

@@ -92,8 +92,21 @@ class Given:
         for name, value in self._values.items():
             if name in only_written:
                 continue
-            found += [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, Value)]
+            found += tensors_in(value)
         return found
+
+    @property
+    def written(self) -> list[str]:
+        """The names of the arguments to which the operator writes."""
+        arguments = self.func._schema.arguments
+        return [one.name for one in arguments if one.alias_info is not None and one.alias_info.is_write]
+
+    @property
+    def gives_numbers(self) -> bool:
+        """Whether the operator returns something else than tensors that is made of their numbers."""
+        name = self.func._schema.name.removeprefix("aten::")
+        of_shape = name.startswith(_OF_SHAPE) or name in ("size", "stride", "storage_offset", "dim", "_version")
+        return not of_shape and not all("Tensor" in str(one.type) for one in self.func._schema.returns)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -113,6 +126,15 @@ class Given:
     def all_shared(self, *others: Value | None) -> bool:
         """Whether all of these (None for absent ones) are the same for every batch."""
         return all(one is None or one.label == SHARED for one in others)
+
+
+_OF_SHAPE = ("is_", "_is_", "_has_", "sym_")
+"""Names of operators that return what is public of tensors begin with these."""
+
+
+def tensors_in(value: Any) -> list[Value]:
+    """The tensors of an argument, which may be a list of them."""
+    return [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, Value)]
 
 
 def entry_by_entry(given: Given) -> Label:

@@ -7,6 +7,7 @@ NumPy, memory addresses or text.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import Any, Protocol
 
 import torch
@@ -123,7 +124,7 @@ class Functions(TorchFunctionMode):
         if name in _HOOKING or func in _NODES:
             of_torch = sys._getframe(1).f_code.co_filename == checkpoint.__file__
             one.fault(_UNKNOWN_CHECKPOINTS if of_torch else f"has a part in its own backward pass ({name})")
-        if name in _LEAVING:
+        if name in _LEAVING or _is_of_torchscript(func):
             one.fault(f"gives the numbers of a tensor to Python code that is not seen ({name})")
         if any(callable(given) and type(given) is not _KIND for given in (*args, *(kwargs or {}).values())):
             one.fault(f"gives a function of its own to one of torch, which calls it unseen ({name})")
@@ -150,6 +151,18 @@ def _shares_memory(returned: Tensor, *args: Any, **kwargs: Any) -> bool:
     """Whether what a function returned lies in the memory of one of its arguments."""
     place = place_of(returned)
     return any(isinstance(given, Tensor) and place_of(given) == place for given in (*args, *kwargs.values()))
+
+
+def _is_of_torchscript(func: Any) -> bool:
+    """Whether a function is an operator that no dispatch mode sees: TorchScript has such, which read memory."""
+    packet = getattr(func, "overloadpacket", func)
+    return isinstance(packet, torch._ops.OpOverloadPacket) and packet._qualified_op_name not in _dispatched()
+
+
+@cache
+def _dispatched() -> frozenset[str]:
+    """The names of operators that go through the dispatcher, without those of overloads."""
+    return frozenset(name.split(".")[0] for name in torch._C._dispatch_get_all_op_names())
 
 
 def _classes(tensor: Tensor, num_classes: int = -1) -> int:

@@ -40,7 +40,7 @@ _UNTRACED = (
 
 State = Iterable[tuple[str, Tensor]]
 Key = tuple[Any, ...]
-"""The address of a tensor, its type, and all its lengths and strides."""
+"""The address of a tensor, its type, whether its numbers are conjugate or negative, and all its lengths and strides."""
 
 
 class Pass:
@@ -262,7 +262,7 @@ class Pass:
 
     def _key(self, tensor: Tensor) -> Key | None:
         try:
-            return tensor.data_ptr(), tensor.dtype, *tensor.shape, *tensor.stride()
+            return tensor.data_ptr(), tensor.dtype, tensor.is_conj(), tensor.is_neg(), *tensor.shape, *tensor.stride()
         except (RuntimeError, NotImplementedError):
             self.fault("works with a tensor that is not an array in memory (sparse, nested, or of another kind)")
             return None

@@ -95,6 +95,14 @@ def batch_norm(given: Given) -> list[Label]:
     return [label, *statistics]
 
 
+@rule("batch_norm_update_stats", "batch_norm_gather_stats", "batch_norm_gather_stats_with_counts")
+def statistics_of_batch(given: Given) -> list[Label]:
+    """Statistics over the batch. They write running ones, which their schemas do not say."""
+    if given["running_mean"] is not None or given["running_var"] is not None:
+        raise Mixes("a norm writes what it has seen of the batch to its statistics")
+    return [MIXED] * len(given.shapes)
+
+
 @rule("embedding")
 def embedding(given: Given) -> Label:
     """Rows of a table that is the same for all examples."""

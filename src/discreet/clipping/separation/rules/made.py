@@ -16,16 +16,15 @@ from discreet.clipping.separation.labels import (
 from discreet.clipping.separation.registry import Given, entry_by_entry, rule, sizes
 
 _CONSTANT = ("zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "scalar_tensor")
-_EMPTY = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided")
+_EMPTY = ("empty", "new_empty", "empty_like", "empty_permuted")
 _RANDOM = ("rand", "randn", "randint")
 _LIKE = tuple(f"{name}_like" for name in ("zeros", "ones", "full", "rand", "randn", "randint"))
 _FILLED = ("zero", "fill", "uniform", "exponential", "geometric", "cauchy", "log_normal", "random")
 
 sizes("size", *_CONSTANT, *_RANDOM, *_EMPTY)
 sizes("size", "affine_grid_generator")
-sizes("stride size", "empty_strided", "new_empty_strided")
-sizes("size", "view", "_unsafe_view", "reshape", "_reshape_alias", "expand")
-sizes("size stride", "_reshape_alias")
+sizes("size", "empty_strided", "new_empty_strided")
+sizes("size", "view", "_unsafe_view", "reshape", "expand")
 sizes("repeats", "repeat")
 sizes("start end", "slice")
 sizes("start length", "narrow")

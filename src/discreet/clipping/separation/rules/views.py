@@ -26,7 +26,7 @@ from discreet.clipping.separation.labels import (
 from discreet.clipping.separation.registry import Given, Value, entry_by_entry, rule
 
 
-@rule("view", "_unsafe_view", "_reshape_alias", "reshape", "unsqueeze", "squeeze", "_reshape_copy", "flatten", "alias")
+@rule("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "_reshape_copy", "flatten", "alias")
 @rule("detach", "lift_fresh", "view_as_real", "view_as_complex", "real", "imag", "_conj", "_neg_view", "contiguous")
 def same_entries(given: Given) -> Label:
     """The same entries in the same order, possibly in another shape or type."""
