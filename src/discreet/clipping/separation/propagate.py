@@ -183,15 +183,15 @@ class Labels:
                 self._aliases[Ref("made", number, part)] = number, base, not places
 
     def _hides_a_gradient(self, given: Given, parts: Sequence[Label]) -> bool:
-        """Whether an operator writes numbers that lie otherwise, or keep examples apart, over those of a tensor through
-        which a gradient may go. Unseen by autograd, that leaves the gradient as it was."""
+        """Whether an operator writes numbers with another label over those of a tensor through which a gradient may go.
+        Where autograd does not see it (`torch.no_grad`, `.data`, `out=`), the gradient goes on as before."""
         if torch.Tag.inplace_view in given.func.tags:
             return False  # it writes no numbers
         for part, place in enumerate(given.written):
             label = parts[min(part, len(parts) - 1)]
             for one in tensors_in(given[place]):
-                lay = one.label == MIXED or isinstance(one.label, Rows)
-                if lay and label != one.label and self._carries_a_gradient(self._root(one.ref)[0]):
+                changes = label != one.label and (one.label == MIXED or isinstance(one.label, Rows))
+                if changes and self._carries_a_gradient(self._root(one.ref)[0]):
                     return True
         return False
 
