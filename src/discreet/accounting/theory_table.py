@@ -218,7 +218,7 @@ def _printed(
     figure: Callable[[Sequence[Triple], float], float],
     of: Callable[[Releases, str], list[Triple]] = _triples,
 ) -> Figure:
-    """What a paper prints: a function of (rate, noise, count) triples and delta."""
+    """The answer that a paper prints: its figure for (rate, noise multiplier, count) triples and delta."""
     return lambda parts, delta: figure(of(parts, theory), delta)
 
 

@@ -94,7 +94,7 @@ def _held_alone(owners: list[Owner], calls: list[Call], rows: int) -> dict[int, 
 
 
 def _is_one_row(call: Call, rows: int) -> bool:
-    """Whether tokens of shape (1, ...) may be those of the only example: nobody can tell without a proof."""
+    """Whether a call has tokens of shape (1, ...) in a batch of one, which without a proof may be that example's own."""
     return rows == 1 and call.shapes[0][:1] == (1,) and not recorder.is_followed()
 
 
@@ -137,8 +137,8 @@ def _uses(steps: list[Step], numbers: set[int], rows: int) -> dict[int, _Found] 
 
 
 def _seems_to_broadcast(step: Step, rows: int) -> bool:
-    """Whether a step broadcasts what it is given over the examples, by the shapes. A parameter that meets another one
-    is as long as the batch by chance."""
+    """Whether, by the shapes, a step repeats a tensor for every example. Where a parameter meets another one, their
+    length is that of the batch by chance."""
     if step.node is None or not _broadcasts(step, rows):
         return False
     others = [one for i, (one, _) in enumerate(step.node.next_functions) if i != step.place]
@@ -146,14 +146,14 @@ def _seems_to_broadcast(step: Step, rows: int) -> bool:
 
 
 def _is_parameter(node: Node) -> bool:
-    """Whether a tensor is a parameter, or a view of one."""
+    """Whether a node of the graph is a parameter, or a view of one."""
     while is_function(node) and keeps_nothing(node):
         node = below(node)
     return bool(node.name() == _PARAMETER)
 
 
 def _broadcasts(step: Step, rows: int) -> bool:
-    """Whether a known operator repeats a tensor along axis 0, to the length of `rows`."""
+    """Whether a step is that of a known operator which repeats a tensor along axis 0, for each of `rows` examples."""
     if step.node is None or step.node.name() not in _FACTORS:
         return False
     before, after = shape_of(step.below), shape_of(step.node)
@@ -217,7 +217,7 @@ def _saved(node: Node, name: str) -> Tensor | None:
 
 
 def _of_choice(node: Node, place: int) -> Tensor | None:
-    """Where the first is chosen, as booleans, or the second."""
+    """For `torch.where`: booleans that say which numbers come from the input at this place."""
     condition = _saved(node, "condition")
     return condition if condition is None else condition != 0 if place == 0 else condition == 0
 

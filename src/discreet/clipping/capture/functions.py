@@ -17,7 +17,7 @@ _WRITTEN = "torch::autograd::CopySlices"
 """The node of a tensor to a part of which was written."""
 
 _RAW = "_raw_saved_"
-"""How torch calls what a node keeps begins so."""
+"""The beginning of torch's names for the tensors that a node saved."""
 
 
 class Step(NamedTuple):
@@ -58,7 +58,7 @@ def _root(node: Node, roots: dict[Node, Node]) -> Node:
 
 
 def is_function(node: Node) -> bool:
-    """Whether a node computes one tensor from one."""
+    """Whether a node of the graph has a gradient for one input, and one output."""
     one_to_one = len(node._input_metadata) == 1 == sum(one is not None for one, _ in node.next_functions)
     return one_to_one and not isinstance(node, BackwardCFunction) and node.name() != _WRITTEN
 
@@ -75,13 +75,12 @@ def shape_of(node: Node) -> torch.Size:
 
 
 def keeps_nothing(node: Node) -> bool:
-    """Whether a node keeps no tensor for the backward pass: it picks, moves or rounds numbers."""
+    """Whether a node saves no tensor for the backward pass, as views and conversions of types do not."""
     return not _kept_by(node)
 
 
 def is_for_several(node: Node, root: Node) -> bool:
-    """Whether torch's backward pass from a function of `root` takes the gradients of several examples at once, one time
-    after the other."""
+    """Whether gradients of several examples can be taken back from `node` to `root` at once, and more than once."""
     while node is not root:
         if getattr(node, "_saved_sparse", False) or any(is_given_once(node, name) for name in _kept_by(node)):
             return False
@@ -90,7 +89,7 @@ def is_for_several(node: Node, root: Node) -> bool:
 
 
 def is_given_once(node: Node, name: str) -> bool:
-    """Whether a checkpoint gives what a node keeps only once. True as well where torch does not tell."""
+    """Whether what a node saved is under a checkpoint, which gives it out only once. True where torch does not tell."""
     raw = getattr(node, f"{_RAW}{name}")
     hooks = [getattr(one, "unpack_hook", checkpoint.checkpoint) for one in (raw if isinstance(raw, tuple) else (raw,))]
     return any(hook is not None and hook.__module__ == checkpoint.__name__ for hook in hooks)

@@ -45,8 +45,8 @@ class Owner:
 
     @property
     def reads_weights(self) -> bool:
-        """Whether the layer rule reads weights after the backward pass: its module runs again, or gradients go back
-        through functions of them."""
+        """Whether the layer rule needs the weights after the backward pass: to run the module again, or to take
+        gradients back through functions of weights."""
         return self.runs_again or self.rule is Broadcast
 
     @property

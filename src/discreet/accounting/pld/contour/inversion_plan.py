@@ -202,7 +202,7 @@ class Groups:
         return cls(replace(middle, count=count), replace(worst, count=count), sizes)
 
     def take(self, plan: Plan, work: float) -> bool:
-        """Whether nodes x frequencies, summed over the parts, are about `work` at most."""
+        """Whether an inversion by this plan takes about `work` at most: nodes x frequencies, summed over the parts."""
         where = (plan.order, plan.top, plan.need)
         if len(self.typical) <= _FEW:
             return are_enough(work / plan.size, self.typical, *where)

@@ -216,7 +216,8 @@ def _again(drawn: BoolArray, chance: float) -> Iterator[Test]:
 
 
 def cyclic(sampling: CyclicPoissonSampling, drawn: BoolArray, again: BoolArray) -> tuple[str | None, list[Test]]:
-    """What is impossible, and tests, where parts take turns (cyclic Poisson). The part of a unit counts as known."""
+    """Impossible draws, and tests, of cyclic Poisson sampling, where parts of the data take turns. The part of a unit
+    counts as known."""
     turns = drawn.any(0).sum(0)  # in how many of the slots of a round each unit ever was
     if (turns > 1).any():
         return f"a unit is drawn in {int(turns.max())} different steps of a round; each has one turn", []
