@@ -94,7 +94,7 @@ def _held_alone(owners: list[Owner], calls: list[Call], rows: int) -> dict[int, 
 
 
 def _is_one_row(call: Call, rows: int) -> bool:
-    """Whether a call has tokens of shape (1, ...) in a batch of one, which without a proof may be that example's own."""
+    """Whether a call has tokens of shape (1, ...) in a batch of one: without a proof, they may be that example's."""
     return rows == 1 and call.shapes[0][:1] == (1,) and not recorder.is_followed()
 
 
