@@ -9,9 +9,6 @@ from torch import Tensor
 
 from discreet.clipping.separation.recording.program import Op, Ref
 
-_ITS_OWN = 2
-"""How often memory is held that one tensor has, while it is looked at."""
-
 
 def in_one_memory(tensors: Iterable[Tensor]) -> set[int]:
     """The ids of those tensors that have memory in common with another one."""
@@ -44,7 +41,12 @@ def place_of(tensor: Tensor) -> int:
 
 def shares_memory(tensor: Tensor) -> bool:
     """Whether another tensor has the memory of this one."""
-    return int(torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)) > _ITS_OWN
+    return _holders(tensor) > _holders(torch.empty(1))
+
+
+def _holders(tensor: Tensor) -> int:
+    """How often the memory of a tensor is held, while it is looked at."""
+    return int(torch._C._storage_Use_Count(tensor.untyped_storage()._cdata))
 
 
 def gradients_are_traced(ops: Sequence[Op], parameters: Collection[Ref]) -> bool:
