@@ -124,8 +124,9 @@ def test_tasks(target: str, metrics: set[str], capsys: pytest.CaptureFixture[str
 
 
 def test_public_targets_out_of_range_are_counted_where_metrics_clip_them(capsys: pytest.CaptureFixture[str]) -> None:
-    """Stays are up to 8.9, and beyond the declared 6 they count as 6: so do the errors."""
-    columns = SCHEMA["columns"] | {"stay": {"type": "number", "low": 0, "high": 6, "outside": "clip"}}
+    """Stays are up to 8.9, and beyond the declared 6 they count as 6: so do the errors. Beyond 8.5 are few."""
+    stay = {"type": "number", "low": 0, "high": 6, "outside": "clip"}
+    columns = SCHEMA["columns"] | {"stay": stay}
     arguments = [*write(columns=columns), "--target", "stay", "--test", "public.csv", *FEW]
     stays = [float(line.split(",")[-1]) for line in Path("public.csv").read_text().splitlines()[1:]]
     beyond = sum(stay > 6 for stay in stays)
@@ -138,11 +139,22 @@ def test_public_targets_out_of_range_are_counted_where_metrics_clip_them(capsys:
         assert "so errors on them are larger than these say." in said
         assert re.search(rf"targets clipped\W.*\b{beyond}\b", said)
     assert run([*(one for one in arguments if one != "--json"), "--out", "again"]) == 0
-    beside = Path("patients-private/report.html").read_text().partition("nine in ten")[2]
-    assert (
-        "with each answer. Some public targets" in beside.partition("</p>")[0]
-    )  # one cell of the grid for both sentences
     assert f"; {beyond} targets clipped)" in capsys.readouterr().out
+    assert "0.9" not in json.loads(Path("again/model.json").read_text())["public_rows"]["errors"]
+    assert run(["predict", "again", "public.csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "stay"
+    arguments = [*write(columns=columns | {"stay": stay | {"high": 8.5}}), *arguments[-len(FEW) - 4 :]]
+    trained([*arguments, "--out", "few"], capsys)
+    assert run(["predict", "few", "public.csv"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header == "stay,stay_low,stay_high"
+    ends = [[float(one) for one in row.split(",")] for row in rows]
+    held = [low <= stay <= high for (_, low, high), stay in zip(ends, stays, strict=True)]
+    assert 0.9 <= np.mean(held) < 1
+    beside = Path("few/report.html").read_text().partition("nine in ten")[2].partition("</p>")[0]
+    # one cell of the grid for both sentences
+    assert "with each answer. Some public targets" in beside
+    assert "in all other figures here" in beside
 
 
 def test_no_error_of_encoded_numbers_stands_beside_those_in_the_unit_of_the_target(

@@ -78,6 +78,7 @@ def test_few_rows_have_no_interval_at_a_high_level() -> None:
     assert set(error_bounds([1.0])) == {0.5}
     assert set(error_bounds(np.arange(9.0))) == {0.5, 0.8, 0.9}
     assert error_bounds([]) == {}
+    assert error_bounds([*np.arange(17.0), np.inf, np.inf]) == {0.5: 9.0, 0.8: 15.0}  # rows that no interval holds
 
 
 def _table(**columns: Any) -> Encoder:

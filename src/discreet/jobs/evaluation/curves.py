@@ -42,8 +42,10 @@ def error_bounds(errors: Sequence[float] | Array) -> dict[float, float]:
     """For each level, a bound that a new row's error stays below with at least that probability.
 
     `errors`: absolute errors on rows that the model has not learned from, exchangeable with the new row (split
-    conformal prediction, Lei et al. 2018, section 2.2). A level that needs more rows is left out.
+    conformal prediction, Lei et al. 2018, section 2.2); infinite for a row that no interval can hold. A level that
+    needs more rows is left out.
     """
     ranked = np.sort(np.asarray(errors, dtype=float))
     places = {level: math.ceil((len(ranked) + 1) * level) for level in LEVELS}
-    return {level: float(ranked[place - 1]) for level, place in places.items() if place <= len(ranked)}
+    found = {level: float(ranked[place - 1]) for level, place in places.items() if place <= len(ranked)}
+    return {level: bound for level, bound in found.items() if math.isfinite(bound)}

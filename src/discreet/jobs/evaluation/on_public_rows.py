@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from discreet.certificate.described import OnPublicRows
-from discreet.core.array_types import Array
+from discreet.core.array_types import Array, BoolArray
 from discreet.data.tables import Encoder
 from discreet.jobs.evaluation.curves import cuts, error_bounds, reliability
 from discreet.jobs.evaluation.effects import Answer, effects, importances
@@ -20,16 +20,19 @@ _MOST_WORK = 20_000_000
 """The most rows times columns for the effects of columns; above it, fewer rows are used."""
 
 
-def on_public_rows(encoder: Encoder, answer: Answer, inputs: Tensor, targets: Array) -> OnPublicRows | None:
+def on_public_rows(
+    encoder: Encoder, answer: Answer, inputs: Tensor, targets: Array, clipped: BoolArray
+) -> OnPublicRows | None:
     """The whole record; None for several labels or numbers. `answer` maps encoded rows to decoded outputs; `inputs` and
-    `targets` are encoded."""
+    `targets` are encoded. `clipped` (rows, targets): those out of range, which no interval within it holds."""
     if len(encoder.schema.target) > 1:
         return None
     said = answer(inputs.numpy())
     found: dict[str, Any] = {"rows": len(targets)}
     if encoder.task == "regression":
         true = encoder.decode(targets)
-        found["errors"] = {f"{level:g}": bound for level, bound in error_bounds(np.abs(said - true)[:, 0]).items()}
+        errors = np.where(clipped, np.inf, np.abs(said - true))[:, 0]
+        found["errors"] = {f"{level:g}": bound for level, bound in error_bounds(errors).items()}
         score: tuple[str, Callable[[Array, Array], float]] = ("rmse", lambda one, of: _rmse(encoder, one, of))
     else:
         found |= _of_classes(encoder, said, targets.astype(np.int64))

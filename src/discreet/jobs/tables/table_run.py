@@ -52,6 +52,10 @@ class TableReady(Ready):
             trained.evaluations[-1].step if trained.evaluations else trained.charged_steps, {**known, **found}
         )
         seen = on_public_rows(
-            self.encoder, lambda rows: self.encoder.decode(outputs_of(torch.from_numpy(rows))), inputs, targets
+            self.encoder,
+            lambda rows: self.encoder.decode(outputs_of(torch.from_numpy(rows))),
+            inputs,
+            targets,
+            public.clipped[first:],
         )
         return replace(trained, evaluations=(*trained.evaluations[:-1], last)), seen
