@@ -9,6 +9,7 @@ import math
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,7 @@ from safetensors.torch import save
 from discreet import publish, verify
 from discreet.certificate import signature
 from discreet.certificate.canonical import canonical, digest
+from discreet.cli.app import run
 from discreet.core.errors import InputError
 from discreet.plan import Metric
 from discreet.verification.checks.sensitivity import RULES
@@ -80,6 +82,27 @@ def test_it_runs_alone(original: Path, tmp_path: Path) -> None:
     assert done.stdout.startswith("ACCEPTED: epsilon ")
     assert "It is not signed" in done.stdout
     assert not done.stderr
+
+
+def test_without_numpy_it_says_what_it_needs() -> None:
+    """`-S` leaves out installed packages."""
+    done = subprocess.run([sys.executable, "-I", "-S", FILE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "NOT COVERED: verify.py needs NumPy (pip install numpy): No module named 'numpy'\n"
+
+
+@pytest.mark.parametrize(
+    "change", [lambda text: "\ufeff" + text, lambda text: text.replace('"epsilon": ', '"epsilon": NaN, "": ', 1)]
+)
+def test_what_is_no_strict_json_is_rejected_by_both(
+    change: Callable[[str], str], original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(original, tmp_path / "copy")
+    file = folder / "certificate.json"
+    file.write_text(change(file.read_text()))
+    assert told(folder, capsys)[0] == 1
+    assert run(["verify", str(folder)]) == 1
+    assert "is not strict JSON" in capsys.readouterr().out
 
 
 def test_the_folder_has_a_copy_and_the_page_says_its_hash(original: Path) -> None:

@@ -112,7 +112,7 @@ def read_certificate(folder: Path) -> dict[str, Any]:
     content = read(path)
     check_values(content, str(path))
     try:
-        facts = json.loads(content.decode("utf-8"))
+        facts = json.loads(content.decode("utf-8-sig"))  # with a mark at the start it is no strict JSON
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read as JSON in UTF-8 ({error}); ask for the folder again") from None
     if not isinstance(facts, dict):

@@ -25,7 +25,10 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more threads would only wait for each other
-import numpy as np
+try:
+    import numpy as np
+except ImportError as lacking:
+    sys.exit(f"NOT COVERED: verify.py needs NumPy (pip install numpy): {lacking}")
 
 Facts = dict[str, Any]
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -313,7 +316,7 @@ SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E5M2": 1, "F8_E4M3": 1, "I16": 2, "U16
 def tensors(content: bytes) -> dict[str, tuple[list[int], str]]:
     """Shape and digest of each tensor of a safetensors file, in which every byte is of one tensor."""
     start = 8 + int.from_bytes(content[:8], "little")
-    header, found, ranges = strict(content[8:start]), {}, []
+    header, found = strict(content[8:start]), {}
     need(start <= len(content) and type(header) is dict, "a file of tensors has another header than it says")
     for name, entry in header.items():
         need(set(entry) == {"dtype", "shape", "data_offsets"} and entry["dtype"] in SIZES, "a tensor of unknown type")
@@ -321,8 +324,7 @@ def tensors(content: bytes) -> dict[str, tuple[list[int], str]]:
         need(len(shape) <= 64 and all(type(n) is int and 0 <= n < 2**63 for n in [*shape, begin, end]), "no such shape")
         need(end - begin == math.prod(shape) * SIZES[entry["dtype"]], "a tensor has other bytes than its shape needs")
         found[name] = shape, sha(f"{entry['dtype']}{shape}".encode() + content[start + begin : start + end])
-        ranges.append((begin, end))
-    edges = [0, *itertools.chain(*sorted(ranges)), len(content) - start]
+    edges = [0, *itertools.chain(*sorted(entry["data_offsets"] for entry in header.values())), len(content) - start]
     need(edges[::2] == edges[1::2], "tensors overlap, or leave bytes between them")
     return found
 
@@ -558,8 +560,7 @@ def parts_of(events: Events, adjacency: str) -> tuple[Parts, float]:
             batches = inner["of"] if inner["event"] == "compose" else [inner]
             inner = max((one["of"] if one["event"] == "repeat" else one for one in batches), key=shift)
         elif name == "allocation":
-            times = whole(event["chosen"])
-            need(times <= whole(event["steps"]), "no row takes part in more steps than there are")
+            need((times := whole(event["chosen"])) <= whole(event["steps"]), "no row takes part in so many steps")
             block = 1 if replaced else whole(event["steps"]) // times  # known which block has which of its steps
             rate = 1 / block
         elif name == "individual":  # a row adds, in all steps together, no more than in `full` steps at full length
@@ -750,8 +751,7 @@ def uncovered(facts: Facts, folder: Path) -> str:
     return f"{said} not covered by the certificate ({named})" if found else ""
 
 def check(folder: Path, key: str | None, strictly: bool = False) -> str:  # the promise in words; or a Stop
-    facts = strict(read(folder, "certificate.json"))
-    check_fields(facts)
+    check_fields(facts := strict(read(folder, "certificate.json")))
     check_files(facts, folder)
     claim, charged, sides = facts["claim"], check_ledger(facts), planned(facts["plan"])
     need(multiset(facts["events"], True) == sides[-1], "the events are not those of the plan")
