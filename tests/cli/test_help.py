@@ -123,3 +123,22 @@ def test_an_unknown_option_is_told_where_the_options_are(capsys: pytest.CaptureF
     assert capsys.readouterr().err == f"discreet: {wanted}\n"
     assert run(["ledger", "show", "--nosuch"]) == 2
     assert "`discreet ledger show --help`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ledger", "show", "t.sqlite"], "`discreet ledger show --help` lists those that there are"),
+        (["epsilon", "--rate", "0,5"], "Invalid value for '--rate': must be a number, such as 2000 or 1e-5"),
+        (["epsilon", "--steps", "many"], "Invalid value for '--steps': must be a whole number, such as 200"),
+        (["suggest", "--population", "many", "--epsilon", "1"], "must be a number, such as 2000, got 'many'"),
+        (["suggest", "--population", "2.000", "--epsilon", "1"], "2.000 can be read in two ways; write 2000"),
+        (["plan", "t.csv", "--population", "1,200,000"], "1,200,000 can be read in two ways; write 1200000"),
+        (["train", "digits", "--set", "steps=1.000"], "--set steps: 1.000 can be read in two ways; write 1000"),
+    ],
+)
+def test_what_cannot_be_read_is_told_how_it_is_written(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    assert said in capsys.readouterr().err

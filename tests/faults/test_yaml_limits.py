@@ -64,3 +64,13 @@ def test_files_have_a_size_and_a_kind(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes("é".encode("latin-1"))
     with pytest.raises(InputError, match="no text in UTF-8; save it in that encoding"):
         read_yaml(tmp_path / "latin.yaml")
+
+
+@pytest.mark.parametrize("number", ["2.000", "'2,000'", "1.200.000"])
+def test_a_population_in_yaml_has_no_marks_between_its_digits(number: str, tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(f"population: {number}\n")
+    with pytest.raises(InputError, match=r"s\.yaml: population: .* can be read in two ways; write \d+$"):
+        read_yaml(file)
+    file.write_text("population: 2000.5\nrate: 2.000\nspread: 1.500\n")
+    assert read_yaml(file) == {"population": 2000.5, "rate": 2.0, "spread": 1.5}

@@ -105,6 +105,15 @@ _DEBUG = "--debug"
 _LISTS = ("--target", "--classes", "--keep")
 """Options that take several names at once."""
 
+_UNKNOWN = ("No such option", "Got unexpected extra argument")
+"""How the messages begin that `--help` can answer."""
+
+_OF_PARSERS = {
+    ": Value error, ": ": ",
+    "Input should be a valid number, unable to parse string as a number": "must be a number, such as 2000 or 1e-5",
+    "Input should be a valid integer, unable to parse string as an integer": "must be a whole number, such as 200",
+}
+
 _CODES = ((BudgetExhausted, 3), (VerificationFailed, 1))
 """Errors whose exit code is not 2."""
 
@@ -204,8 +213,10 @@ def _run(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return _fail("interrupted", 130)
     except typer.TyperException as error:
-        message = error.format_message().replace(": Value error, ", ": ")  # "" where help was shown instead
-        if message.startswith("No such option") and (context := getattr(error, "ctx", None)) is not None:
+        message = error.format_message()  # "" where help was shown instead
+        for said, plainly in _OF_PARSERS.items():
+            message = message.replace(said, plainly)
+        if message.startswith(_UNKNOWN) and (context := getattr(error, "ctx", None)) is not None:
             message = f"{message}; `{context.command_path} --help` lists those that there are"
         return _fail(message, error.exit_code) if message else error.exit_code
     except KeyboardInterrupt:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 
 from discreet.core.errors import InputError
 
@@ -65,6 +66,13 @@ def count(name: str, value: object, least: int = 1) -> int:
     if not result >= least:
         raise InputError(f"{name} must be at least {least}, got {value!r}")
     return result
+
+
+def two_ways(text: str) -> str | None:
+    """What is wrong with the text of a count whose digits stand in groups: 2.000 is read as 2, and meant as 2000."""
+    if re.fullmatch(r"[1-9]\d{0,2}([.,' ]\d{3})+", text):
+        return f"{text} can be read in two ways; write {re.sub('[^0-9]', '', text)}"
+    return None
 
 
 def default_delta(population: float) -> float:

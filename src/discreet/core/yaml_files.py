@@ -9,11 +9,15 @@ from typing import Any
 
 import yaml
 
+from discreet.core import checks
 from discreet.core.disk import refuse_special
 from discreet.core.errors import InputError, plain
 
 LARGEST, DEEPEST, MOST = 1 << 20, 60, 200_000
 """Bytes of a file, levels of nesting, and values after aliases are written out; more are refused."""
+
+COUNTS = ("population", "steps")
+"""Keys whose values are counts, written with no mark between digits: 2.000 would be read as 2."""
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Reads plain values, by libyaml where PyYAML was built with it, which takes a sixth of the time."""
@@ -43,6 +47,8 @@ def parse_yaml(text: str, where: str) -> Any:
     try:
         _check_size(text)
         return yaml.load(text, _UniqueKeys)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError, OverflowError) as error:
         reason = plain(" ".join(str(error).split()))
         raise InputError(f"{where} is not valid YAML: {reason:.200}") from None
@@ -78,7 +84,7 @@ class _UniqueKeys(LOADER):  # type: ignore[misc]
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set[object]()
-        for key, _ in node.value:
+        for key, value in node.value:
             name = self.construct_object(key, deep=True)
             if isinstance(name, Hashable):
                 if name in seen:
@@ -86,6 +92,8 @@ class _UniqueKeys(LOADER):  # type: ignore[misc]
                         None, None, f"the key {name!r:.80} is there twice", node.start_mark
                     )
                 seen.add(name)
+            if name in COUNTS and isinstance(value, yaml.ScalarNode) and (said := checks.two_ways(value.value)):
+                raise InputError(f"{name}: {said}")
         found: dict[Hashable, Any] = super().construct_mapping(node, deep)
         return found
 

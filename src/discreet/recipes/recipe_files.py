@@ -10,8 +10,9 @@ from typing import Any
 
 import yaml
 
+from discreet.core import checks
 from discreet.core.errors import InputError
-from discreet.core.yaml_files import parse_yaml, read_yaml
+from discreet.core.yaml_files import COUNTS, parse_yaml, read_yaml
 from discreet.plan.pydantic_base import validate
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.shipped import recipe_names
@@ -78,6 +79,8 @@ def _set(data: dict[str, Any], setting: str) -> None:
         data = data.setdefault(part, {})
         if not isinstance(data, dict):
             raise InputError(f"--set {setting}: {part!r} has no keys below it")
+    if last in COUNTS and (said := checks.two_ways(text)):
+        raise InputError(f"--set {last}: {said}")
     data[last] = parse_yaml(text, f"--set {setting:.80}: the value")
 
 

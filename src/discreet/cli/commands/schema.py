@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.options.dialect import FOUND, Dialect
+from discreet.cli.options.population import population_option
 from discreet.cli.options.shared import with_options
 from discreet.core.disk import write_output
 from discreet.core.errors import InputError, typed
@@ -26,7 +27,7 @@ def schema(
         str | None, typer.Option("--unit", help="Column that says whose a row is; or row: one row a person.")
     ] = None,
     population: Annotated[
-        float | None, typer.Option("--population", help="How many people (or rows) there are, as the public may know.")
+        float | None, population_option("How many people (or rows) there are, as the public may know.")
     ] = None,
     public: Annotated[
         list[Path] | None,

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from discreet.certificate.described import About
+from discreet.cli.options.population import population_option
 from discreet.core.errors import InputError
 
 DATA, PRIVACY, TRAINING, OUTPUT = "Data", "Privacy", "Training", "Output"
@@ -54,10 +55,7 @@ DeltaOption = Annotated[
     ),
 ]
 PopulationOption = Annotated[
-    float | None,
-    typer.Option(
-        "--population", help="How many people (or rows) there are, as the public may know.", rich_help_panel=PRIVACY
-    ),
+    float | None, population_option("How many people (or rows) there are, as the public may know.", PRIVACY)
 ]
 HoldoutOption = Annotated[
     str | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.cli.options.population import population_option
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.imports.plug_ins import plug_in
@@ -44,9 +45,7 @@ _LEAST_RATE = 1e-15
 
 RateOption = Annotated[float | None, typer.Option("--rate", help="Each unit's chance to be in a batch.")]
 BatchOption = Annotated[float | None, typer.Option("--batch", help="Batch (its expectation), with --population.")]
-PopulationOption = Annotated[
-    float | None, typer.Option("--population", help="Declared public size of the data set; has no default.")
-]
+PopulationOption = Annotated[float | None, population_option("Declared public size of the data set; has no default.")]
 CapacityOption = Annotated[int | None, typer.Option("--capacity", help=_help("capacity"))]
 PerEpochOption = Annotated[int | None, typer.Option("--per-epoch", help=_help("per_epoch"))]
 ChosenOption = Annotated[int | None, typer.Option("--chosen", help=_help("chosen"))]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.options.json_output import JsonOption, echo_json
+from discreet.cli.options.population import population_option
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.rounding import delta_up, rounded_up
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def suggest(
-    population: Annotated[float, typer.Option("--population", help="Declared public size of the data set.")],
+    population: Annotated[float, population_option("Declared public size of the data set.")],
     epsilon: Annotated[float, typer.Option("--epsilon", help="The budget.")],
     delta: Annotated[float | None, typer.Option("--delta", help="Delta of the budget [below 1 / population].")] = None,
     adjacency: Annotated[
