@@ -99,6 +99,15 @@ def test_public_and_new_rows_may_be_written_otherwise(marks: tuple[str, str, str
     torch.testing.assert_close(rows.inputs, plainly(tmp_path))
 
 
+def test_names_are_shown_as_the_file_writes_them_where_one_is_missing(tmp_path: Path) -> None:
+    """The schema is that of a file in cp1252; read like that, the names of one in UTF-8 would be another's."""
+    path = tmp_path / "t.csv"
+    path.write_text("Größe [cm];Gewicht;Aufnahme;krank\n", encoding="utf-8")
+    schema = schema_of({"columns": COLUMNS, "csv": {"encoding": "cp1252", "delimiter": ";"}})
+    with pytest.raises(InputError, match=r"no column 'Stadt', .* it has Größe \[cm\], Gewicht, Aufnahme, krank$"):
+        public_table(path, Encoder(schema))
+
+
 @pytest.mark.parametrize("packed", ["gz", "zip"])
 def test_a_packed_file(packed: str, tmp_path: Path) -> None:
     path, content = tmp_path / f"t.csv.{packed}", written(";", ",", ".", "%d.%m.%Y", "\n").encode("utf-16")

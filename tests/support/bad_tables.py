@@ -77,7 +77,7 @@ TRAIN: dict[str, tuple[bytes, dict[str, Any], str]] = {
     ),
     "a column of nothing": (all_of("age", ""), {}, "every value of column 'age' is missing"),
     "another spelling throughout": (all_of("sex", "female"), {}, "every value of column 'sex'"),
-    "not UTF-8": (text(row(sex="\xfc")).decode().encode("latin-1"), {}, "not text in UTF-8"),
+    "not UTF-8": (text(row(sex="\xfc")).decode().encode("latin-1"), {}, "not text in UTF-8: see line 42;"),
     "UTF-16": (text().decode().encode("utf-16"), {}, "UTF-8"),
     "an open quote": (text(row(outcome='"well')), {}, "a quote is not closed"),
     "more people than declared": (text(*ROWS * 9), {}, "the data has more rows than"),

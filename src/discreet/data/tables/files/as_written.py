@@ -16,13 +16,13 @@ from discreet.data.tables.schema import Schema
 def as_written(path: Path, schema: Schema, wanted: Sequence[str]) -> Schema:
     """The schema with the format of this file, where the schema's does not fit it.
 
-    For files whose values may be used. Delimiter and encoding are found out if the schema's format does not find the
-    `wanted` columns; decimal and thousands mark always, from columns that the schema declares as numbers: codes such as
-    1,5 do not tell how these are written. Anything else is the schema's.
+    For files whose values may be used. Delimiter and encoding are found out if the schema's format does not find all
+    `wanted` columns, and taken unless they find fewer; decimal and thousands mark always, from columns that the schema
+    declares as numbers: codes such as 1,5 do not tell how these are written. Anything else is the schema's.
     """
     if not is_text(path) or not path.is_file():
         return schema
-    fits = _has(path, schema, wanted)
+    lacks = _lacks(path, schema, wanted)
     declared = list(schema.columns.values())
 
     def numeric(place: int, name: str) -> bool:
@@ -31,18 +31,19 @@ def as_written(path: Path, schema: Schema, wanted: Sequence[str]) -> Schema:
         return isinstance(column, Number) or (isinstance(column, Category) and column.numeric)
 
     try:
-        found = schema.csv if fits else found_format(path, schema.csv, ("encoding", "delimiter"))
+        found = schema.csv if not lacks else found_format(path, schema.csv, ("encoding", "delimiter"))
         found = found_format(path, found, ("decimal", "thousands"), numeric)
         other = schema.changed(csv=found.model_dump(mode="json"))
     except (InputError, OSError):
         return schema  # which says what is wrong with it
-    return other if fits or _has(path, other, wanted) else schema
+    return other if not lacks or _lacks(path, other, wanted) <= lacks else schema
 
 
-def _has(path: Path, schema: Schema, wanted: Sequence[str]) -> bool:
+def _lacks(path: Path, schema: Schema, wanted: Sequence[str]) -> int:
+    """How many of the columns the format does not find; one more than there are if it finds no names."""
     if not schema.csv.header:
-        return True
+        return 0
     try:
-        return set(wanted) <= set(column_names(path, schema.csv))
+        return len({*wanted} - {*column_names(path, schema.csv)})
     except InputError:
-        return False
+        return len(wanted) + 1

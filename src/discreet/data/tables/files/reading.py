@@ -55,7 +55,7 @@ def blocks(
     left out and recorded in `problems`; without `problems`, the first one is an `InputError`.
     """
     faults = problems or Problems(path, most=1)
-    with said_plainly(path, schema.csv):
+    with said_plainly(path):
         if is_text(path):
             yield from _of_csv(path, schema, wanted, faults)
         elif path.name.lower().endswith(_PARQUET):
@@ -76,7 +76,7 @@ def _days(schema: Schema) -> dict[str, str | None]:
 
 def first_rows(path: Path, csv: CsvFormat) -> pa.Table:
     """The first rows of a table: of a CSV file as text, in columns with different names."""
-    with said_plainly(path, csv):
+    with said_plainly(path):
         if not is_text(path):
             packed = path.name.lower().endswith(_PARQUET)
             found = pa_parquet.read_schema(path).empty_table() if packed else foreign_table(path, csv.decimal, {})
@@ -106,7 +106,7 @@ def check_columns(path: Path, schema: Schema) -> None:
     """Refuse a CSV or Parquet file whose columns are not those of the schema. No row is read, and a file whose names
     cannot be read is left to what reads rows; so are files of other kinds, which are read whole."""
     try:
-        with said_plainly(path, schema.csv):
+        with said_plainly(path):
             if path.name.lower().endswith(_PARQUET):
                 names = pa_parquet.read_schema(path).names
             elif is_text(path) and schema.csv.header:

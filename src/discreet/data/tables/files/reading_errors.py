@@ -11,20 +11,16 @@ import pyarrow as pa
 
 from discreet.core.disk import refuse_special
 from discreet.core.errors import InputError
-from discreet.data.tables.files.csv_format import CsvFormat
 
 
 @contextmanager
-def said_plainly(path: Path, csv: CsvFormat | None = None) -> Iterator[None]:
+def said_plainly(path: Path) -> Iterator[None]:
     """Errors of the file system and of pyarrow as one line that says what to do."""
-    encoding = "utf-8" if csv is None else csv.encoding
     refuse_special(path)
     try:
         yield
     except FileNotFoundError:
         raise InputError(f"there is no table {path}; check the path") from None
-    except UnicodeDecodeError as error:
-        raise InputError(_not_decoded(path, encoding, str(error))) from None
     except python_csv.Error as error:
         raise InputError(f"cannot read {path}: its first line is no list of names ({error})") from None
     except (OSError, pa.ArrowException) as error:
@@ -33,9 +29,10 @@ def said_plainly(path: Path, csv: CsvFormat | None = None) -> Iterator[None]:
         raise InputError(f"cannot read {path}: {' '.join(str(error).split())[:200]}") from None
 
 
-def _not_decoded(path: Path, encoding: str, why: str) -> str:
+def not_decoded(path: Path, encoding: str, line: int) -> InputError:
+    """The error for a line that is not text in the encoding of its file."""
     name = "UTF-8" if encoding == "utf-8" else encoding
-    return (
-        f"{path} is not text in {name} ({why[:80]}); say how it is encoded, for example csv: {{encoding: latin-1}} in "
-        "a schema; `discreet schema` finds out"
+    return InputError(
+        f"{path} is not text in {name}: see line {line}; mend it, or say how the file is encoded, as csv: {{encoding: "
+        "latin-1} in a schema, or --encoding latin-1 of `discreet schema`, which finds out"
     )

@@ -22,6 +22,7 @@ from typing import IO, Any
 from discreet.core.errors import InputError
 from discreet.data.packed import Readable, Unpacked
 from discreet.data.tables.files.csv_format import CsvFormat
+from discreet.data.tables.files.reading_errors import not_decoded
 
 BLOCK = 4 << 20
 """Bytes of a file that are read at a time, and the most bytes of a row."""
@@ -50,7 +51,7 @@ class TextRows:
 def text_rows(path: Path, csv: CsvFormat) -> Iterator[TextRows]:
     """The rows of a file in blocks, without lines that are skipped and comments; the header is in the first block.
 
-    `InputError` for a row that is longer than a block, `UnicodeDecodeError` for what is not text in the encoding.
+    `InputError` for a row that is longer than a block, and for what is not text in the encoding.
     """
     rest, line, first, decoder = b"", 1, True, codecs.getincrementaldecoder(csv.encoding)()
     with opened(path) as file:
@@ -58,7 +59,11 @@ def text_rows(path: Path, csv: CsvFormat) -> Iterator[TextRows]:
         while read:
             following = file.read(BLOCK)
             ended = not following
-            rest += decoder.decode(read, final=ended).encode()
+            try:
+                rest += decoder.decode(read, final=ended).encode()
+            except UnicodeDecodeError as error:
+                before = rest + error.object[: error.start].decode(csv.encoding, "ignore").encode()
+                raise not_decoded(path, csv.encoding, line + lines_in(before)) from None
             read = following
             if first:
                 rest, skipped = _without_top(rest.removeprefix(codecs.BOM_UTF8), csv)
