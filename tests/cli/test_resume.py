@@ -142,6 +142,7 @@ SAID_AGAIN: dict[str, tuple[list[str], str]] = {
     "the folder": (["--out", "x"], "was begun with --out "),
     "a title": (["--title", "Mine"], "was begun with --title None, not --title Mine"),
     "another recipe": (["digits"], "was begun with "),
+    "a table without its schema": (["t.csv"], "discreet train --resume out.run (a table needs a schema"),
     "other data": (["--data", "other.npz"], "was begun with --data"),
     "a schema without its table": (["--schema", "s.yaml"], "if the table is named too"),
     "a data set of another ledger": (["--dataset-id", "x"], "leave out --dataset-id"),
@@ -154,6 +155,7 @@ def test_what_is_said_again_and_differs_is_refused(case: str, capsys: pytest.Cap
     given, said = SAID_AGAIN[case]
     interrupted(capsys)
     kept = charged()
+    Path("t.csv").write_text("age,ill\n50,1\n")
     assert run(["train", "--resume", "out.run", *given]) == 2
     err = capsys.readouterr().err
     assert said in err

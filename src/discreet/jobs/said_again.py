@@ -51,7 +51,10 @@ def check_again(again: CommandLine, folder: Path, work: Work, target: Path, abou
             )
         recipe = recipe_of(work.recipe.model_dump(mode="json"), "--resume", again.settings, again.overrides)
     else:
-        said = Work.of(replace(again, data=work.data))
+        try:
+            said = Work.of(replace(again, data=work.data))
+        except InputError as error:
+            raise InputError(f"{_go_on(folder)} ({error})") from None
         kept, given = _sources(work), _sources(said)
         if kept != given:
             raise _differs(folder, kept, given)
@@ -76,7 +79,8 @@ def _sources(work: Work) -> str:
 
 
 def _differs(folder: Path, kept: str, given: str) -> InputError:
-    return InputError(
-        f"{folder} was begun with {kept}, not {given}; leave out what is said again, and it goes on as it was begun: "
-        f"discreet train --resume {typed(folder)}"
-    )
+    return InputError(f"{folder} was begun with {kept}, not {given}; {_go_on(folder)}")
+
+
+def _go_on(folder: Path) -> str:
+    return f"leave out what is said again, and it goes on as it was begun: discreet train --resume {typed(folder)}"
