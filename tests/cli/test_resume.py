@@ -142,7 +142,7 @@ SAID_AGAIN: dict[str, tuple[list[str], str]] = {
     "the folder": (["--out", "x"], "was begun with --out "),
     "a title": (["--title", "Mine"], "was begun with --title None, not --title Mine"),
     "another recipe": (["digits"], "was begun with "),
-    "a table without its schema": (["t.csv"], "discreet train --resume out.run (a table needs a schema"),
+    "a table without its schema": (["t.csv"], "as it was begun: discreet train --resume out.run (t.csv is"),
     "other data": (["--data", "other.npz"], "was begun with --data"),
     "a schema without its table": (["--schema", "s.yaml"], "if the table is named too"),
     "a data set of another ledger": (["--dataset-id", "x"], "leave out --dataset-id"),
