@@ -22,7 +22,7 @@ from discreet.plan import AdaptivePlan, Plan
 from discreet.plan.pydantic_base import validate
 from discreet.recipes import Recipe
 from discreet.recipes.sections.components import project
-from discreet.training.run import components
+from discreet.training.run import first_tensors
 from discreet.verification.checks.released_tensors import check_released
 
 RECIPE: dict[str, Any] = {
@@ -162,12 +162,12 @@ def test_components_that_were_lost_stay_charged(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(components, "principal_components", _after(0, None))
+        patched.setattr(first_tensors, "principal_components", _after(0, None))
         assert run(write()) != 0
     assert Ledger("out.run/ledger.sqlite").charged_steps(json.loads(Path("out.run/run.json").read_text())["run"]) == 1
     capsys.readouterr()
     assert run(["train", "--resume", "out"]) == 2
-    assert "stay charged" in capsys.readouterr().err
+    assert "stays charged" in capsys.readouterr().err
 
 
 def _after(calls: int, _then: object) -> Any:

@@ -12,7 +12,7 @@ def defaults_in_words(recipe: Recipe) -> tuple[str, ...]:
     """Sentences of plain text; none for a recipe that is not of a table's columns."""
     if recipe.table is None or recipe.table.wide is not None or recipe.population is None:
         return ()
-    chosen = Recipe.model_validate(table_recipe(recipe.table, recipe.epsilon, None))
+    chosen = Recipe.model_validate(table_recipe(recipe.table, recipe.epsilon, None, queries=recipe.center is not None))
     return tuple(_sentences(recipe, chosen))
 
 
@@ -30,6 +30,8 @@ def _sentences(recipe: Recipe, chosen: Recipe) -> Iterator[str]:
         else:
             batch = recipe.rate * recipe.population
             yield f"{recipe.steps:,} steps on batches of about {batch:,.4g}: as discreet suggest proposes for {signal}."
+    if recipe.center is not None and recipe.center == chosen.center:
+        yield "The mean of all rows, with noise, is subtracted from each: what rows have in common tells none apart."
     if recipe.clip_norm == chosen.clip_norm:
         yield f"Clip norm {recipe.clip_norm:g}: part of the longest gradient, which keeps more signal than noise."
     if recipe.optimizer == chosen.optimizer:

@@ -52,7 +52,7 @@ def check_again(again: CommandLine, folder: Path, work: Work, target: Path, abou
         recipe = recipe_of(work.recipe.model_dump(mode="json"), "--resume", again.settings, again.overrides)
     else:
         try:
-            said = Work.of(replace(again, data=work.data))
+            said = Work.of(replace(again, data=work.data), queries=work.recipe.center is not None)
         except InputError as error:
             raise InputError(f"{_go_on(folder)} ({error})") from None
         kept, given = _sources(work), _sources(said)

@@ -24,9 +24,9 @@ class Work:
     table: TableSource | None = None
 
     @classmethod
-    def of(cls, line: CommandLine) -> Work:
+    def of(cls, line: CommandLine, *, queries: bool = True) -> Work:
         """The work that a command line describes. Nothing of private data is read but the names of sub-folders, where
-        these are declared to be the classes."""
+        these are declared to be the classes. `queries`: whether runs can answer one before their first step."""
         name, options, sites = line.name, line.options, line.sites
         if is_source(name):
             if line.data is not None:
@@ -34,7 +34,7 @@ class Work:
             table = TableSource(Path(name), options.test, options.public, sites)
             check_sites(table.path, sites, options)
             table.check()
-            recipe = recipe_for(table.path, options, line.settings, line.overrides)
+            recipe = recipe_for(table.path, options, line.settings, line.overrides, queries=queries)
             if sites is not None and recipe.table is not None:
                 refuse_bought(recipe.table, "would be bought, which takes all rows in one place")
             if recipe.validation and options.test is None:

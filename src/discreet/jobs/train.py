@@ -37,7 +37,7 @@ from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of, spec_of_table
 from discreet.publication.publishing import finish_publishing, publish
 from discreet.recipes import Recipe
-from discreet.recipes.assemble import Run, assemble, carry_out, on_device, training_on
+from discreet.recipes.assemble import Run, assemble, carry_out, on_device, training_on, with_center
 from discreet.training import Trained, Training
 from discreet.training.run.opening import check_room
 from discreet.training.run.run_folder import RunFolder
@@ -62,7 +62,7 @@ class Job:
     @classmethod
     def new(cls, line: CommandLine) -> Job:
         """A job from the options of the command line."""
-        work = Work.of(line)
+        work = Work.of(line, queries=line.sites is None and not launched())  # which one process answers
         work.check_columns()
         target = work.target(line)
         return cls(work.recipe, work.data, target, run_folder(target), False, work.table, line.about)
@@ -208,6 +208,7 @@ class Job:
                 rows = table.opened(self.recipe, recalled(schema, self.folder), self.folder)
                 ready = ranks.together("reading the data", partial(kept.enter_context, rows), words=table.sites is None)
             with phases.phase("prepare"):
+                run = with_center(self.recipe, ready, model, run)
                 training = training_on(self.recipe, ready, model, run)
             with phases.phase("train"):
                 trained, seen = ready.judged(self._carried_out(training, finish=finish))

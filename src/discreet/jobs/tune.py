@@ -83,7 +83,7 @@ class SearchJob:
     @classmethod
     def new(cls, line: CommandLine, wanted: Wanted, device: str = "cpu") -> SearchJob:
         """A job from the options of the command line."""
-        work = Work.of(line)
+        work = Work.of(line, queries=False)
         work.check_columns()
         target, recipe = work.target(line), work.recipe
         if recipe.table is not None:  # a run buys before its steps, but a search is charged as a whole

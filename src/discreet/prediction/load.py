@@ -24,8 +24,12 @@ from discreet.core.html import fact_lines, fact_table
 from discreet.core.rounding import delta_up, places_up
 from discreet.prediction.steps import Step, build_step
 from discreet.recipes.models.models import CODES, MODELS
+from discreet.recipes.models.tabular import set_center
 
 _AT_ONCE = 256
+
+_CENTER = "center"
+"""The released tensor that is a part of the model, and not a step before it."""
 
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -172,6 +176,8 @@ def load(folder: str | Path, model: nn.Module | None = None) -> Predictor:
         model = _build(spec, state)
     _check_tensors(model, state)
     model.load_state_dict(state)
+    if _CENTER in released:
+        set_center(model, released[_CENTER])
     _remember(folder, facts, state, tensor_digests(content[MODEL]))
     return Predictor(model.eval(), spec, facts, tuple(build_step(step, released) for step in spec.preprocessing))
 

@@ -46,7 +46,7 @@ def spec_of_table(
 
 
 def _model(recipe: Recipe) -> Named:
-    return Named(recipe.model.name, recipe.model.model_dump(mode="json", exclude={"name"}))
+    return Named(recipe.model.name, recipe.described_model.model_dump(mode="json", exclude={"name"}))
 
 
 def _features(recipe: Recipe, shape: tuple[int, ...]) -> list[Named]:

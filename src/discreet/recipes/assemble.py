@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -12,14 +14,25 @@ from discreet.clipping import Criterion
 from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, first_line
-from discreet.data import Split
+from discreet.data import PrivateData, Split, as_private
+from discreet.features.precompute import Precomputed
 from discreet.plan import AdaptivePlan, Plan
+from discreet.recipes.models.tabular import centered_columns, set_center
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.sections.components import RecipeComponents, on_components
 from discreet.training import EarlyStopping, EngineOptions, PublicBatches, PublicData, RunOptions, Trained, Training
-from discreet.training.run.components import buy_components, kept_components, placeholder
+from discreet.training.run.first_tensors import (
+    CENTER,
+    COMPONENTS,
+    buy_center,
+    buy_components,
+    kept_tensor,
+    placeholder,
+)
 
 Public = tuple[Tensor, Tensor] | None
+
+_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +65,7 @@ def assemble(recipe: Recipe, split: Split, run: Run) -> Training:
     """
     if recipe.components is None:
         return training_on(recipe, ready_of(recipe, split), recipe.build_model(), run)
-    vectors = kept_components(run.path) if run.resume else _bought(recipe, recipe.components, split, run)
+    vectors = kept_tensor(run.path, COMPONENTS) if run.resume else _bought(recipe, recipe.components, split, run)
     ready = ready_of(recipe, on_components(split, vectors))
     return training_on(recipe, ready, recipe.build_model(), replace(run, resume=True))
 
@@ -69,6 +82,30 @@ def _bought(recipe: Recipe, components: RecipeComponents, split: Split, run: Run
         run,
         recipe.noise,
     )
+
+
+def with_center(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Run:
+    """The run, after the center that the recipe asks for was put into the model: bought, or found if it is resumed.
+
+    Before it is charged, the same training is put together with a center of zeros, so that mistakes cost nothing.
+    """
+    if recipe.center is None:
+        return run
+    if run.resume:
+        center = kept_tensor(run.path, CENTER)
+    else:
+        training_on(recipe, ready, recipe.build_model(), run)
+        unit = features_of(centered_columns(model), as_private(ready.data))[:, :-1]  # without the constant
+        center = buy_center(recipe.plan(), recipe.build_model(), unit, recipe.center.noise, run, recipe.noise)
+    set_center(model, center)
+    return replace(run, resume=True)
+
+
+def features_of(front_end: nn.Module, data: PrivateData) -> Tensor:
+    """The features of all private rows, those of each computed from it alone; (rows, width)."""
+    found = Precomputed(front_end)
+    blocks = np.array_split(np.arange(data.rows), math.ceil(data.rows / _AT_ONCE))
+    return torch.cat([found(data.fetch(block)[0]) for block in blocks])
 
 
 def ready_of(recipe: Recipe, split: Split) -> Ready:

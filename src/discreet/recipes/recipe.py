@@ -35,10 +35,11 @@ from discreet.recipes.models.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, one_of
 from discreet.recipes.sections.adaptive import Adaptive
 from discreet.recipes.sections.bands import Bands, in_turns
+from discreet.recipes.sections.center import RecipeCenter
 from discreet.recipes.sections.components import RecipeComponents
 from discreet.recipes.sections.data import Source
 from discreet.recipes.sections.fixed_features import Features, build_front_end, named, with_features
-from discreet.recipes.sections.geometry import RecipeGeometry
+from discreet.recipes.sections.geometry import RecipeGeometry, refuse_without_scales
 from discreet.recipes.sections.private_metrics import RecipeMetric, Share, priced
 from discreet.recipes.sections.public import RecipePublic, parted
 
@@ -72,18 +73,19 @@ class Recipe(Frozen):
     gradient is clipped.
 
     `features` are fixed front ends (`scattering`, or a list of names with arguments and shares); the model is what
-    stands behind them, and their features are computed once. `components` (`{count: 60, noise: 16}`) are principal
-    components of these, bought before the first step and covered by the plan; the model gets rows projected on them.
-    `averaging` (`start`, `decay`) publishes the average of iterates. `public` (`{share: 20%, weight: 0.3}`) joins the
-    exact gradient of rows declared public to every step. `engine`, `autocast` and `fixed_rows` are those of
-    `discreet.EngineOptions`. `block`: steps charged at a time. `keep_spent`: where units have budgets of their own
-    (`sampling: {kind: individual, period: 200, full: 50}`), keep what each has spent in a private file.
+    stands behind them, and their features are computed once. Bought before the first step, and covered by the plan, are
+    `components` (`{count: 60, noise: 16}`), on which rows are projected, and of a table's features the `center`
+    (`{noise: 20}`), which is subtracted. `averaging` (`start`, `decay`) publishes the average of iterates. `public`
+    (`{share: 20%, weight: 0.3}`) joins the exact gradient of rows declared public to every step. `engine`, `autocast`
+    and `fixed_rows` are those of `discreet.EngineOptions`. `block`: steps charged at a time. `keep_spent`: what units
+    with budgets of their own (`sampling: {kind: individual, period: 200, full: 50}`) have spent is kept in a file.
     """
 
     data: Source
     table: Schema | None = None
     features: tuple[Features, ...] = ()
     components: RecipeComponents | None = None
+    center: RecipeCenter | None = None
     model: Annotated[Named, one_of(MODELS)]
     optimizer: Annotated[Named, one_of(OPTIMIZERS)]
     scheduler: Annotated[Named, one_of(SCHEDULERS)] | None = None
@@ -145,11 +147,7 @@ class Recipe(Frozen):
             raise ValueError("batches that are fixed beforehand go with schedule; in an adaptive run a policy decides")
         if sum(way is not None for way in (self.clip_norm, self.clip_schedule, self.clipping)) != 1:
             raise ValueError("give one of clip_norm, clip_schedule and clipping")
-        if self.clipping is not None and self.clipping.geometry is not None:
-            raise ValueError(
-                f"{self.clipping.kind} clipping needs scales; name a method with geometry: {{name: adadp, kind: "
-                f"{self.clipping.kind}}}, or give scales to Training(geometry=...) in Python"
-            )
+        refuse_without_scales(self.clipping)
         if self.geometry is not None and self.clip_norm is None:
             raise ValueError("geometry goes with clip_norm, which stays what it is")
         if self.epsilon is None and (self.schedule is None or self.adaptive is not None):
@@ -157,8 +155,8 @@ class Recipe(Frozen):
         watched = self.watch in {metric.name for metric in self.bought}
         if self.patience is not None and not (self.validation or watched):
             raise ValueError("patience needs validation, the share of the public test rows that it looks at")
-        if self.table is not None and self.components is not None:
-            raise ValueError("components are of arrays, not of tables; leave them out")
+        for first in self._bought_first:
+            first.check(self.table, self.model.name)
         if self.table is not None and self._sampling.SIZE_IS_PUBLIC and self.table.drops:
             raise ValueError(
                 f"with this sampling the number of rows is public, but some are dropped by {self.table.drops[0]!r}, so "
@@ -210,8 +208,7 @@ class Recipe(Frozen):
 
     @property
     def bought(self) -> tuple[RecipeMetric, ...]:
-        """The private metrics of the recipe; if it holds rows out and names none, the accuracy of the final model on
-        them."""
+        """The private metrics; where rows are held out and none is named, the accuracy of the final model on them."""
         return self.metrics or (() if self.holdout is None else (RecipeMetric(rows="holdout"),))
 
     def _priced(self, epsilon: float | None, *, sizes: bool = True) -> tuple[Metric, ...]:
@@ -227,9 +224,12 @@ class Recipe(Frozen):
 
     @property
     def _before(self) -> tuple[Event, ...]:
-        if self.table is not None:
-            return tuple(event for events in events_bought(self.table, self.delta).values() for event in events)
-        return () if self.components is None else (self.components.event,)
+        bought = {} if self.table is None else events_bought(self.table, self.delta)
+        return (*(event for events in bought.values() for event in events), *(one.event for one in self._bought_first))
+
+    @property
+    def _bought_first(self) -> tuple[RecipeComponents | RecipeCenter, ...]:
+        return tuple(one for one in (self.components, self.center) if one is not None)
 
     @property
     def _sampling(self) -> Sampling:
@@ -292,8 +292,13 @@ class Recipe(Frozen):
 
     def build_model(self) -> nn.Module:
         """A new model with its public initial weights."""
-        model: nn.Module = self.model.build(MODELS)
-        return model
+        built: nn.Module = self.described_model.build(MODELS)
+        return built
+
+    @property
+    def described_model(self) -> Named:
+        """The model's name with its arguments."""
+        return self.model if self.center is None else self.model.model_copy(update={"centered": True})
 
     def build_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimizer over the model's trained parameters."""

@@ -16,7 +16,7 @@ from discreet.plan import Plan
 from discreet.recipes.assemble import Run, assemble
 from discreet.recipes.sections.components import on_components
 from discreet.training import Training
-from discreet.training.run.components import kept_components
+from discreet.training.run.first_tensors import COMPONENTS, kept_tensor
 from discreet_papers.measure.runs import data_of, recipe_of
 from discreet_papers.part import Cell, Setting
 
@@ -32,7 +32,9 @@ def look(cell: Cell, setting: Setting) -> dict[str, Any]:
     split = data_of(recipe, setting)
     with tempfile.TemporaryDirectory(prefix="discreet-reproduce-") as folder:
         training = assemble(recipe, split, Run(Path(folder) / "run", device=setting.device))
-        public = split if recipe.components is None else on_components(split, kept_components(Path(folder) / "run"))
+        public = (
+            split if recipe.components is None else on_components(split, kept_tensor(Path(folder) / "run", COMPONENTS))
+        )
         if public.test is None or not isinstance(training.plan, Plan):
             raise InputError(
                 f"{cell.name}: scales are looked at where the plan is fixed and there are public test rows"

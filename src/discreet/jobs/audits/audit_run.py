@@ -21,7 +21,7 @@ from discreet.plan import Plan
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import criterion_for, engine_of, on_device
 from discreet.recipes.sections.components import on_components
-from discreet.training.run.components import placeholder
+from discreet.training.run.first_tensors import placeholder
 
 _USUAL, _ROOM = 1000, 0.8
 """Canaries of each kind, unless others are asked for or they would take more than this share of the population."""

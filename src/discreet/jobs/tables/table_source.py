@@ -260,10 +260,13 @@ def declared_schema(path: Path, options: TableFacts, population: float | None) -
     )
 
 
-def recipe_for(path: Path, options: TableFacts, settings: Sequence[str], overrides: Mapping[str, Any]) -> Recipe:
-    """The recipe of a table, from its schema, the budget and settings of the command line."""
+def recipe_for(
+    path: Path, options: TableFacts, settings: Sequence[str], overrides: Mapping[str, Any], *, queries: bool = True
+) -> Recipe:
+    """The recipe of a table, from its schema, the budget and settings of the command line. `queries`: whether the run
+    can answer one before its first step."""
     schema = declared_schema(path, options, overrides.get("population"))
-    data = table_recipe(schema, overrides.get("epsilon"), overrides.get("delta"))
+    data = table_recipe(schema, overrides.get("epsilon"), overrides.get("delta"), queries=queries)
     if options.public is not None:
         data["public"] = {}
     rest = {name: value for name, value in overrides.items() if name not in data}

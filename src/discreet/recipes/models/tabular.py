@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from discreet.core.errors import InputError
 from discreet.features.initial_weights import drawn
 
 _CONSTANT = 0.1
@@ -108,7 +109,11 @@ class UnitColumns(Columns):
         self._constant("_says", says)
 
     def forward(self, rows: Tensor) -> Tensor:
-        return F.pad(F.normalize(super().forward(rows), dim=1), (0, 1), value=_CONSTANT)
+        return F.pad(self.unit(rows), (0, 1), value=_CONSTANT)
+
+    def unit(self, rows: Tensor) -> Tensor:
+        """(n, columns) -> (n, width - 1), rows of norm 1."""
+        return F.normalize(super().forward(rows), dim=1)
 
     def _ones(self, categories: Tensor) -> Tensor:
         return super()._ones(categories) * self._says
@@ -125,6 +130,41 @@ class UnitColumns(Columns):
     _says: Tensor
 
 
+class CenteredColumns(UnitColumns):
+    """Features of `UnitColumns` less a `center` that all rows have in common, scaled to norm 1 again, and a constant.
+
+    What all rows have in common tells none of them apart, and takes most of the clip norm where columns are skewed. The
+    center is no weight: a run buys it before its first step, and `set_center` puts it in.
+    """
+
+    center: Tensor
+
+    def __init__(self, kinds: Sequence[int], pieces: int, embedding: int, binary: Sequence[int] = ()) -> None:
+        super().__init__(kinds, pieces, embedding, binary)
+        if self.embedding is not None:
+            raise InputError("a center is of features that are fixed, and long columns have embeddings, which train")
+        self._constant("center", torch.zeros(self.width - 1))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return F.pad(F.normalize(self.unit(rows) - self.center, dim=1), (0, 1), value=_CONSTANT)
+
+
+def centered_columns(model: nn.Module) -> CenteredColumns:
+    """The part of a model that has a center. `InputError` for a model without one."""
+    found = [part for part in model.modules() if isinstance(part, CenteredColumns)]
+    if len(found) != 1:
+        raise InputError("a center goes with the model `tabular` with unit_rows and centered")
+    return found[0]
+
+
+def set_center(model: nn.Module, center: Tensor) -> None:
+    """Put a center, shape (width - 1,), into a model that has none yet."""
+    part = centered_columns(model)
+    if center.shape != part.center.shape or not center.isfinite().all():
+        raise InputError(f"the center must be {len(part.center)} finite numbers, not of shape {tuple(center.shape)}")
+    part.center.copy_(center)
+
+
 def tabular(
     kinds: list[int],
     outputs: int,
@@ -135,16 +175,19 @@ def tabular(
     seed: int = 0,
     unit_rows: bool = False,
     binary: list[int] | None = None,
+    centered: bool = False,
 ) -> nn.Module:
     """Features of `Columns`, layers of `hidden` units with ReLU, if any, and a last layer that starts at zero.
 
-    `scale`: the norm of a row of features. `unit_rows`: use `UnitColumns` with the `binary` columns instead. Weights
-    are drawn from the declared `seed`.
+    `scale`: the norm of a row of features. `unit_rows`: use `UnitColumns` with the `binary` columns instead, or
+    `CenteredColumns` if they are `centered`. Weights are drawn from the declared `seed`.
     """
+    if centered and not unit_rows:
+        raise InputError("centered goes with unit_rows")
     with drawn(seed):
         columns = Columns(kinds, pieces, embedding, scale)
         if unit_rows:
-            columns = UnitColumns(kinds, pieces, embedding, binary or [])
+            columns = (CenteredColumns if centered else UnitColumns)(kinds, pieces, embedding, binary or [])
         layers: list[nn.Module] = [columns]
         for width_in, width_out in pairwise([columns.width, *(hidden or [])]):
             layers += [nn.Linear(width_in, width_out), nn.ReLU()]

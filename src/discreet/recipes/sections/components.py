@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from discreet.core.adjacency import Query
 from discreet.core.events import Gaussian
 from discreet.data import Split
+from discreet.data.tables import Schema
 from discreet.features import precompute
 from discreet.plan.pydantic_base import Frozen
 from discreet.plan.sampling import Count, Positive
@@ -21,6 +22,11 @@ class RecipeComponents(Frozen):
 
     count: Count
     noise: Positive
+
+    def check(self, table: Schema | None, _model: str) -> None:
+        """`ValueError` for a recipe of a table."""
+        if table is not None:
+            raise ValueError("components are of arrays, not of tables; leave them out")
 
     @property
     def event(self) -> Gaussian:

@@ -10,6 +10,7 @@ from torch import nn
 
 from discreet.methods import ADADP, DPOPT, AdaClip, ReleasedScales
 from discreet.methods.released_scales import Kind, Rule, clipping_by
+from discreet.plan.clipping import AnyClipping
 from discreet.recipes.named import Named, known
 
 GEOMETRIES: dict[str, Callable[..., Rule]] = {"adaclip": AdaClip, "adadp": ADADP, "dpopt": DPOPT}
@@ -38,3 +39,12 @@ class RecipeGeometry(Named):
     def over(self, model: nn.Module, clip_norm: float) -> ReleasedScales:
         """The scales for a model."""
         return ReleasedScales(self.rule(), model, clip_norm, self.kind)
+
+
+def refuse_without_scales(clipping: AnyClipping | None) -> None:
+    """`ValueError` for clipping by scales that no method of a recipe gives."""
+    if clipping is not None and clipping.geometry is not None:
+        raise ValueError(
+            f"{clipping.kind} clipping needs scales; name a method with geometry: {{name: adadp, kind: "
+            f"{clipping.kind}}}, or give scales to Training(geometry=...) in Python"
+        )

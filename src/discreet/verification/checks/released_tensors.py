@@ -1,4 +1,5 @@
-"""Checks of published tensors that queries before the first step released and predictions need (components).
+"""Checks of published tensors that queries before the first step released and predictions need: components, or a
+center.
 
 They are a release of the run, charged by an event of its plan.
 """
@@ -14,6 +15,11 @@ from discreet.certificate.files import RELEASED, read
 from discreet.certificate.tensorfile import tensor_digests, tensor_shapes
 from discreet.core.errors import PrivacyViolation
 from discreet.verification.checks.pre_queries import queries_of
+
+_QUERIES = {"components": "covariance", "center": "clipped sum"}
+"""The query that each tensor comes from."""
+
+_AXES = {"components": 2, "center": 1}
 
 
 def section(content: bytes, plan: dict[str, Any]) -> dict[str, Any]:
@@ -38,17 +44,20 @@ def check_released(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     found = _fault(content, facts["plan"])
     if found is not None:
         return False, found
-    return True, f"{RELEASED} has the certified SHA-256, and the covariance that its components are of is charged"
+    said = " and ".join(f"the {_QUERIES[name]} behind its {name}" for name in stated["tensors"])
+    return True, f"{RELEASED} has the certified SHA-256, and {said} is charged"
 
 
 def _fault(content: bytes, plan: dict[str, Any]) -> str | None:
-    """Why the file cannot come from a covariance before the first step (components, no more than columns); None if it
-    can."""
-    events = queries_of(plan)
-    if not any((event["event"], event.get("query")) == ("gaussian", "covariance") for event in events):
-        return f"{RELEASED} holds components, but the plan has no covariance before its first step"
+    """Why the file cannot come from a query before the first step: components (no more than columns) from a covariance,
+    a center from a clipped sum. None if it can."""
     shapes = tensor_shapes(content)
-    if list(shapes) != ["components"] or len(shapes["components"]) != 2:
-        return f"{RELEASED} must hold the matrix 'components' and nothing else"
-    count, columns = shapes["components"]
-    return None if count <= columns else f"{RELEASED} has {count} components of {columns} columns"
+    (name, shape), *others = [*shapes.items()] or [("", ())]
+    if others or name not in _QUERIES or len(shape) != _AXES[name]:
+        return f"{RELEASED} must hold the matrix 'components' or the vector 'center', and nothing else"
+    query = _QUERIES[name].replace(" ", "_")
+    if not any((event["event"], event.get("query")) == ("gaussian", query) for event in queries_of(plan)):
+        return f"{RELEASED} holds {name}, but the plan has no {_QUERIES[name]} before its first step"
+    if name == "components" and shape[0] > shape[1]:
+        return f"{RELEASED} has {shape[0]} components of {shape[1]} columns"
+    return None

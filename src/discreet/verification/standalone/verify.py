@@ -355,14 +355,14 @@ def check_files(facts: Facts, folder: Path) -> None:
     need(facts["plan"]["initial_state"] == f"sha256:{state}", "the plan declares another initial state")
     there, stated = os.path.lexists(folder / "released.safetensors"), facts.get("released")
     need(there == (stated is not None), "released.safetensors is there and not certified, or the reverse")
-    if stated is not None:  # components, which a noisy covariance before the first step gives
+    if stated is not None:  # components of a noisy covariance, or a center, of a noisy sum, before the first step
         content = read(folder, "released.safetensors")
         need(sha(content) == stated["sha256"], "released.safetensors is not the certified one")
-        found = tensors(content)
-        need([*found] == stated["tensors"] == ["components"], "something else than components was released")
-        count, columns = found["components"][0]
+        ((name, (shape, _)),) = tensors(content).items()
+        need(stated["tensors"] == [name], "another tensor was released than it says")
         asked = [event.get("query") for event in facts["plan"]["before"] if event["event"] == "gaussian"]
-        need(count <= columns and "covariance" in asked, "no covariance was paid for that has these components")
+        query, axes = {"components": ("covariance", 2), "center": ("clipped_sum", 1)}.get(name, ("query", 0))
+        need(query in asked and len(shape) == axes and shape[:1] <= shape[-1:], f"no {query} is paid for that gives it")
 
 def record_of(facts: Facts) -> list[Facts]:
     """The ledger's entries. "blocks" stands for a charge and its release, `times` times, each after the one before."""

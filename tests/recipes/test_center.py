@@ -1,0 +1,248 @@
+"""The center of a table's features: bought before the first step, covered by the claim, a part of what predicts."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from forging import resealed
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from discreet import InputError, load, verify
+from discreet.cli.app import run
+from discreet.core.adjacency import Query
+from discreet.core.events import Gaussian
+from discreet.data import as_private
+from discreet.data.tables import Schema
+from discreet.estimators import PrivateClassifier
+from discreet.ledger import Ledger
+from discreet.plan import Plan
+from discreet.plan.pydantic_base import validate
+from discreet.prediction import encode_table
+from discreet.recipes import Recipe
+from discreet.recipes.assemble import features_of
+from discreet.recipes.models.tabular import CenteredColumns, UnitColumns, centered_columns, set_center, tabular
+from discreet.recipes.table_recipe import table_recipe
+from discreet.training.run import first_tensors
+from discreet.training.run.first_tensors import shrunk
+from discreet.verification.checks.released_tensors import check_released
+from discreet.verification.standalone import verify as reviewer
+
+COLUMNS: dict[str, Any] = {f"x{i}": {"type": "number", "low": 0, "high": 100} for i in range(4)}
+FACTS: dict[str, Any] = {
+    "columns": {**COLUMNS, "kind": {"type": "category", "categories": ["p", "q"]}},
+    "target": "y",
+    "unit": "row",
+    "population": 200,
+}
+FACTS["columns"]["y"] = {"type": "category", "categories": ["a", "b"]}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table whose numbers are all in the lowest part of their range."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DISCREET_LEDGER", raising=False)
+    random = np.random.Generator(np.random.PCG64(5))
+    for name, count in (("private.csv", 200), ("public.csv", 60)):
+        numbers = random.uniform(0, 8, size=(count, 4)).round(3)
+        with Path(name).open("w", newline="") as file:
+            rows = [[*row, "pq"[i % 2], "ab"[int(row[0] > 4)]] for i, row in enumerate(numbers.tolist())]
+            csv.writer(file).writerows([[*FACTS["columns"]], *rows])
+    Path("schema.yaml").write_text(yaml.safe_dump(FACTS))
+
+
+def train(*more: str, epsilon: float = 3) -> list[str]:
+    options = ["--schema", "schema.yaml", "--test", "public.csv", "--epsilon", f"{epsilon:g}", "--out", "out"]
+    return ["train", "private.csv", *options, *more]
+
+
+def schema(**changes: Any) -> Schema:
+    return validate(Schema, FACTS | changes, "schema")
+
+
+def recipe(epsilon: float = 3.0, **changes: Any) -> Recipe:
+    return validate(Recipe, table_recipe(schema(), epsilon, None) | changes, "recipe")
+
+
+def test_a_table_is_centered_and_the_certificate_covers_it() -> None:
+    assert run(train()) == 0
+    assert run(["verify", "out"]) == 0
+    assert subprocess.run([sys.executable, "out/verify.py", "out"], check=False).returncode == 0
+    facts = json.loads(Path("out/certificate.json").read_text())
+    (first,) = facts["plan"]["before"]
+    assert first["query"] == "clipped_sum"
+    assert facts["charged_steps"] == facts["plan"]["noise"][0]["steps"] + 1
+    assert facts["claim"]["epsilon"] <= 3.0
+    assert "subtracted from each" in Path("out/report.html").read_text()
+    center = load_file("out/released.safetensors")["center"]
+    predictor = load("out")
+    assert torch.equal(centered_columns(predictor.model).center, center)
+    assert center.norm() > 0.5  # the rows have most of their length in common
+    spoilt = tabular(**json.loads(Path("out/model.json").read_text())["model"]["arguments"])
+    spoilt.load_state_dict(load_file("out/model.safetensors"))
+    rows = torch.rand(5, 5)
+    assert not torch.allclose(spoilt(rows), predictor.scores(rows))  # without the center
+
+
+def test_what_is_left_of_rows_has_no_mean() -> None:
+    """With little noise the center is the mean."""
+    assert run(train("--set", "center.noise=0.5", epsilon=20)) == 0
+    predictor = load("out")
+    rows = torch.as_tensor(encode_table(predictor, Path("private.csv")))
+    columns = centered_columns(predictor.model)
+    mean = columns.unit(rows).mean(0)
+    torch.testing.assert_close(columns.center, mean, rtol=0, atol=2e-2)  # eight standard deviations
+    found = columns(rows)
+    torch.testing.assert_close(found.norm(dim=1), torch.full((200,), math.sqrt(1 + 0.1**2)))
+    assert found[:, :-1].mean(0).norm() < 0.2 < 0.9 < mean.norm()
+
+
+def test_the_steps_have_what_the_center_leaves() -> None:
+    plan, without = recipe().plan(), recipe(center=None).plan()
+    assert isinstance(plan, Plan)
+    assert isinstance(without, Plan)
+    (event,) = plan.before
+    assert event == Gaussian(recipe().center.noise, Query.CLIPPED_SUM)  # type: ignore[union-attr]
+    assert 2.98 < plan.guarantee().epsilon <= 3.0
+    assert plan.noise[0].multiplier / without.noise[0].multiplier == pytest.approx(1 / math.sqrt(1 - 0.04), abs=0.003)
+    # mu of all is that of the center and of the steps, squared and added (Dong, Roth and Su 2022, corollary 3.3)
+    mu = [1 / event.noise_multiplier, math.sqrt(plan.steps) / plan.noise[0].multiplier]
+    assert math.hypot(*mu) == pytest.approx(math.sqrt(without.steps) / without.noise[0].multiplier, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"population": 30_000},
+        {"unit": "kind", "rows_per_unit": 2},
+        {"columns": FACTS["columns"] | {"x0": {"type": "number", "buy": {"between": [0, 100], "noise": 10}}}},
+        {"columns": FACTS["columns"] | {"x0": {"type": "category", "categories": [str(i) for i in range(5000)]}}},
+        {"columns": FACTS["columns"] | {f"z{i}": {"type": "number", "low": 0, "high": 1} for i in range(150_000)}},
+    ],
+    ids=["large", "of people", "bought", "long", "wide"],
+)
+def test_tables_without_a_center(changes: dict[str, Any]) -> None:
+    assert table_recipe(schema(**changes), 0.5, None)["center"] is None
+
+
+def test_where_no_query_can_be_answered_there_is_none() -> None:
+    assert table_recipe(schema(), 3.0, None, hidden=[8])["center"] is None
+    assert table_recipe(schema(), 3.0, None, queries=False)["center"] is None
+    assert run(["tune", *train()[1:], "--set", "validation=0.5", "--grid", "optimizer.lr=1,2", "--trials", "2"]) == 0
+    assert not Path("out/released.safetensors").exists()
+
+
+def test_features_of_a_row_do_not_depend_on_the_others() -> None:
+    """To the last bit, so that one row moves the sum of features by 1 at most."""
+    columns, rows = CenteredColumns([0, 0, 5], 0, 8), torch.rand(5000, 3)
+    targets = torch.zeros(5000, dtype=torch.int64)
+    whole = features_of(columns, as_private((rows, targets)))
+    assert torch.equal(features_of(columns, as_private((rows[1:], targets[1:]))), whole[1:])
+    assert float(whole[:, :-1].double().norm(dim=1).max()) < 1 + 1e-6
+    torch.testing.assert_close(whole[:9], UnitColumns([0, 0, 5], 0, 8)(rows[:9]))  # as long as the center is zero
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=20), st.floats(0, 1e3))
+def test_a_mean_that_is_all_noise_becomes_zero(mean: list[float], std: float) -> None:
+    values = np.array(mean)
+    found = shrunk(values, std)
+    assert np.linalg.norm(found) <= np.linalg.norm(values)
+    if 0 < values @ values <= std**2 * len(mean):
+        assert not found.any()
+    np.testing.assert_allclose(shrunk(values, 0.0), values)
+
+
+def test_the_verifiers_see_another_center() -> None:
+    assert run(train()) == 0
+    path, file = Path("out/certificate.json"), Path("out/released.safetensors")
+    honest, tensor = path.read_text(), file.read_bytes()
+    width = len(load_file(file)["center"])
+    forged: dict[str, dict[str, torch.Tensor]] = {
+        "other": {"center": torch.zeros(width)},
+        "matrix": {"center": torch.zeros(width, width)},
+        "name": {"components": torch.zeros(width)},
+        "components": {"components": torch.eye(2, width)},
+        "two": {"center": torch.zeros(width), "more": torch.zeros(1)},
+        "none": {},
+        "unplanned": {"center": torch.zeros(width)},
+    }
+    for name, tensors in forged.items():
+        facts = json.loads(honest)
+        save_file(tensors, file)
+        if name != "other":  # who changes the file changes its digest as well
+            facts["released"] |= {"sha256": reviewer.sha(file.read_bytes()), "tensors": sorted(tensors)}
+        if name == "unplanned":
+            facts["plan"]["before"] = []
+        resealed(facts)
+        path.write_text(json.dumps(facts))
+        assert not check_released(facts, Path("out"))[0], name
+        assert not verify("out").accepted, name
+        with pytest.raises(Exception, match=r"."):
+            reviewer.check_files(facts, Path("out"))
+    path.write_text(honest)
+    file.write_bytes(tensor)
+    assert verify("out").accepted
+    reviewer.check_files(json.loads(honest), Path("out"))
+
+
+def test_a_run_goes_on_with_its_center(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("discreet.recipes.assemble.set_center", _crash)
+        assert run(train()) != 0
+    bought = load_file("out.run/released.safetensors")["center"]
+    assert run(["train", "--resume", "out"]) == 0
+    assert torch.equal(load_file("out/released.safetensors")["center"], bought)
+    assert run(["verify", "out"]) == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(first_tensors, "shrunk", _crash)
+        assert run([*train()[:-1], "lost"]) != 0
+    assert Ledger("lost.run/ledger.sqlite").charged_steps(json.loads(Path("lost.run/run.json").read_text())["run"]) == 1
+    capsys.readouterr()
+    assert run(["train", "--resume", "lost"]) == 2
+    assert "has no center" in capsys.readouterr().err
+
+
+def test_a_mistake_costs_nothing() -> None:
+    assert run(train("--set", "engine=fast")) == 2
+    assert not Path("out.run").exists()
+
+
+def test_what_has_no_center_is_refused() -> None:
+    with pytest.raises(InputError, match="unit_rows"):
+        tabular([0], 2, centered=True)
+    with pytest.raises(InputError, match="embeddings"):
+        CenteredColumns([5000], 0, 8)
+    with pytest.raises(InputError, match="centered"):
+        centered_columns(nn.Linear(2, 2))
+    with pytest.raises(InputError, match="7 finite numbers"):
+        set_center(tabular([0, 0, 3], 2, pieces=0, unit_rows=True, centered=True), torch.zeros(3))
+    with pytest.raises(InputError, match="with the model tabular"):
+        recipe(model={"name": "linear", "inputs": 5, "outputs": 2})
+
+
+def test_estimators_are_centered() -> None:
+    random = np.random.Generator(np.random.PCG64(1))
+    rows = random.uniform(0, 8, size=(200, 4))
+    labels = (rows[:, 0] > 4).astype(int)
+    model = PrivateClassifier(epsilon=3, population=200, bounds=[(0, 100)] * 4, classes=[0, 1]).fit(rows, labels)
+    assert model.trained_.released["center"].norm() > 0.5
+    model.publish("published")
+    assert verify("published").accepted
+    np.testing.assert_allclose(load("published").scores(rows / 100).softmax(1), model.predict_proba(rows), atol=1e-6)
+
+
+def _crash(*_: object) -> None:
+    raise KeyboardInterrupt
