@@ -45,6 +45,18 @@ def test_targets_of_another_kind(tmp_path: Path, criterion: Any, width: int, tar
     tiny_training(tmp_path, model=model, criterion=criterion, data=(INPUTS, mended))
 
 
+def test_classes_of_a_sequence_are_axis_1(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Unflatten(1, (FEATURES, 1)), nn.Linear(1, CLASSES))  # (n, time, classes)
+    labels = LABELS[:, None].expand(-1, FEATURES).contiguous()
+    with pytest.raises(InputError, match=r"; classes are axis 1 .* outputs\.transpose\(1, -1\)$"):
+        tiny_training(tmp_path, model=model, data=(INPUTS, labels))
+
+    def first(outputs: Tensor, targets: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(outputs.transpose(1, -1), targets)
+
+    tiny_training(tmp_path, model=model, criterion=first, data=(INPUTS, labels))
+
+
 def test_a_warning_of_torch_is_shown_once(tmp_path: Path) -> None:
     """The checks run a loss many times, and torch would warn each time that filters are changed in between."""
     with pytest.warns(UserWarning, match="target size") as told:

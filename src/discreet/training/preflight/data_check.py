@@ -207,6 +207,8 @@ def _as_wanted(criterion: Criterion, output: Tensor, targets: Tensor, error: Exc
         return "; labels have no axis of their own: give targets.squeeze(1)" + ("" if whole else ".long()")
     if of_labels and whole and targets.shape == output.shape:
         return "; of columns of zeros and ones: give targets.float()"
+    if of_labels and whole and output.dim() > 2 and targets.shape == output.shape[:-1]:
+        return "; classes are axis 1 of what a model returns: let it return outputs.transpose(1, -1)"
     if of_labels:
         other = targets.dtype != torch.int64 and targets.shape != output.shape
         return "; labels are whole numbers: give targets.long()" if other else ""
