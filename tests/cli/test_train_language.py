@@ -104,7 +104,9 @@ def test_a_whole_model_writes_texts(capsys: pytest.CaptureFixture[str]) -> None:
     write("reviews.csv")
     model_folder(Path("tiny"))
     command = ["train", "reviews.csv", "--text", "review", "--unit", "row", "--model", "tiny", "--out", "out"]
-    assert run([*command, *BUDGET, *FEW, "--set", "reduction=sum"]) == 0, capsys.readouterr().err
+    budget = ["--epsilon", "8", "--population", "60"]
+    assert run([*command, *budget, *FEW, "--set", "reduction=sum"]) == 0, capsys.readouterr().err
+    assert json.loads(Path("out/certificate.json").read_text())["claim"]["delta"] == 0.01
     assert run(["generate", "out", "--model", "tiny", "--prompt", "a film", "--temperature", "0.5"]) == 0
     assert run(["generate", "out", "--model", "tiny", "--prompt", "a film", "--chat"]) == 2
     assert "has no chat template" in capsys.readouterr().err
@@ -285,8 +287,11 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     cases: list[tuple[str, list[str]]] = [
         ("discreet train FILE --text COLUMN --model FOLDER", ["reviews.csv", *model]),
         ("say whose a row is", ["reviews.csv", *text, *model, *BUDGET]),
-        ("declare --epsilon, --delta and --population", ["reviews.csv", *text, *unit, *model]),
-        ("; here lacks --delta\n", ["reviews.csv", *text, *unit, *model, "--epsilon", "3", "--population", "80"]),
+        ("declare --epsilon and --population", ["reviews.csv", *text, *unit, *model]),
+        (
+            "delta 0.05 is above 1 / population = 0.013: one row could be given away whole; say delta 0.01",
+            ["reviews.csv", *text, *unit, *model, "--epsilon", "3", "--population", "80", "--delta", "0.05"],
+        ),
         ("classification needs --target", ["reviews.csv", *text, *unit, *model, *BUDGET, "--task", "classification"]),
         ("for masked-lm use discreet.language", ["reviews.csv", *text, *unit, *model, "--task", "masked-lm"]),
         ("--set rows_per_unit=5", ["reviews.csv", *text, "--unit", "author", *model, *BUDGET]),

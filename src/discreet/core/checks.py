@@ -78,3 +78,12 @@ def two_ways(text: str) -> str | None:
 def default_delta(population: float) -> float:
     """The power of ten below 1 / population, so that no single row may be given away whole."""
     return 10.0 ** -(math.floor(math.log10(population)) + 1)
+
+
+def check_delta(population: float, delta: float | None) -> None:
+    """Refuse a delta at which a run might publish a row as it is."""
+    if delta is not None and 1 / population < delta < 1:
+        raise InputError(
+            f"delta {delta:g} is above 1 / population = {1 / population:.2g}: one row could be given away whole; say "
+            f"delta {default_delta(population):g}, or leave it out"
+        )

@@ -221,7 +221,8 @@ def _build(spec: ModelSpec, state: dict[str, Tensor]) -> nn.Module:
     """The named model. Its tensors are compared with the file before memory is allocated."""
     if spec.language is not None:
         raise InputError(
-            "this is a language model; name the folder of its base model: discreet predict DIR TEXTS --model BASE"
+            "this is a language model; name the folder of its base model: discreet predict DIR TEXTS --model BASE "
+            "gives classes, discreet generate DIR --model BASE texts"
         )
     if spec.model is None:
         raise InputError(

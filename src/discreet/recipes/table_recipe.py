@@ -24,7 +24,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from discreet.core.checks import default_delta
+from discreet.core.checks import check_delta
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema, columns_bought, provisional, refuse_bought
 from discreet.data.tables.categories import Category
@@ -75,7 +75,7 @@ def table_recipe(
     _check_declared(schema, epsilon)
     assert schema.population is not None
     assert epsilon is not None
-    _check_delta(schema.population, delta)
+    check_delta(schema.population, delta)
     if schema.wide is not None:
         return wide_recipe(schema, epsilon, delta)
     encoder = Encoder(provisional(schema))
@@ -125,14 +125,6 @@ def _center(plan: Plan, schema: Schema, encoder: Encoder) -> dict[str, float] | 
         return None
     noise = plan.noise[0].multiplier / math.sqrt(plan.steps) / _CENTER_SHARE
     return {"noise": float(f"{noise:.3g}")}
-
-
-def _check_delta(population: float, delta: float | None) -> None:
-    if delta is not None and 1 / population < delta < 1:
-        raise InputError(
-            f"delta {delta:g} is above 1 / population = {1 / population:.2g}: one row could be given away whole; say "
-            f"delta {default_delta(population):g}, or leave it out"
-        )
 
 
 def _check_declared(schema: Schema, epsilon: float | None) -> None:

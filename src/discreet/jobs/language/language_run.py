@@ -12,6 +12,7 @@ import torch
 
 from discreet.certificate.described import About, Exposed, OfTexts
 from discreet.certificate.model_spec import of_module
+from discreet.core import checks
 from discreet.core.adjacency import Unit
 from discreet.core.disk import check_target
 from discreet.core.errors import InputError
@@ -81,10 +82,11 @@ class LanguageJob:
             raise InputError("classification needs --target COLUMN, and causal-lm has none")
         if table.unit is None:
             raise InputError("say whose a row is: --unit COLUMN, or --unit row if everybody has one row")
-        declared = {"--epsilon": budget.epsilon, "--delta": budget.delta, "--population": budget.population}
-        lacking = [name for name, value in declared.items() if value is None]
-        if lacking:
-            raise InputError(f"declare --epsilon, --delta and --population; here lacks {' and '.join(lacking)}")
+        if budget.epsilon is None or budget.population is None:
+            raise InputError("declare --epsilon and --population, what may be given away and of how many people")
+        population = checks.positive("--population", budget.population)
+        checks.check_delta(population, budget.delta)
+        budget = replace(budget, delta=budget.delta or checks.default_delta(population))
         target = named(said.out or Path(f"{said.path.stem}-private"))
         check_target(target)
         return cls(said.path, replace(facts, task=task.name), table, budget, said.settings, target, said.about)
