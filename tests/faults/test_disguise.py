@@ -201,7 +201,11 @@ def test_truth_values_are_0_or_1(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "code", "said"),
     [
-        ("epsilon=2", 3, "has spent 0 and 0 of 1.5 and 0.001 in 0 runs; nothing was charged"),
+        (
+            "epsilon=2",
+            3,
+            "of 1.5 and 0.001 in 0 runs; nothing was charged; epsilon 1.5 and delta 0.001 are left",
+        ),
         ("adjacency=zero_out", 2, "is for add_remove, unit example"),
     ],
 )

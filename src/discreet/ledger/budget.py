@@ -24,7 +24,7 @@ from discreet.accounting.adaptive.filters import BasicFilter, Filter
 from discreet.core.adjacency import Unit
 from discreet.core.errors import BudgetExhausted, InputError
 from discreet.core.guarantee import Guarantee
-from discreet.core.rounding import delta_up, rounded_up
+from discreet.core.rounding import delta_up, rounded_down, rounded_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,13 @@ def admit_run(budget: Filter, earlier: Charged, run: Guarantee, dataset: str) ->
         raise BudgetExhausted(
             f"the run needs epsilon {rounded_up(run.epsilon, 6)} and delta {delta_up(run.delta)}, but data set "
             f"{dataset!r} has spent {rounded_up(before.epsilon, 6)} and {delta_up(before.delta)} of "
-            f"{budget.epsilon:.6g} and {budget.delta:.3g} in {_runs(before.runs)}; nothing was charged"
+            f"{budget.epsilon:.6g} and {budget.delta:.3g} in {_runs(before.runs)}; nothing was charged; "
+            f"epsilon {_left(budget.epsilon, before.epsilon)} and delta {_left(budget.delta, before.delta)} are left"
         )
+
+
+def _left(most: float, spent: float) -> str:
+    return rounded_down(max(0.0, most - spent))
 
 
 def check_fixed(old: Filter | None, new: Filter, runs: int, dataset: str) -> None:
