@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,7 +78,9 @@ def recipe(epsilon: float = 3.0, **changes: Any) -> Recipe:
     return validate(Recipe, table_recipe(schema(), epsilon, None) | changes, "recipe")
 
 
-def test_a_table_is_centered_and_the_certificate_covers_it() -> None:
+def test_a_table_is_centered_and_the_certificate_covers_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "private.csv", "--schema", "schema.yaml", "--epsilon", "3"]) == 0
+    assert re.search(r"\n  epsilon \S+ before step 1\n  epsilon \S+ after step", capsys.readouterr().out)
     assert run(train()) == 0
     assert run(["verify", "out"]) == 0
     assert subprocess.run([sys.executable, "out/verify.py", "out"], check=False).returncode == 0
@@ -86,7 +89,9 @@ def test_a_table_is_centered_and_the_certificate_covers_it() -> None:
     assert first["query"] == "clipped_sum"
     assert facts["charged_steps"] == facts["plan"]["noise"][0]["steps"] + 1
     assert facts["claim"]["epsilon"] <= 3.0
-    assert "subtracted from each" in Path("out/report.html").read_text()
+    report = Path("out/report.html").read_text()
+    assert "subtracted from each" in report
+    assert " steps were charged, counting what was asked before the first step;" in report
     center = load_file("out/released.safetensors")["center"]
     predictor = load("out")
     assert torch.equal(centered_columns(predictor.model).center, center)

@@ -133,5 +133,6 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
             lines.append(f"  noise multiplier {rounded_up(multiplier)} from step {step + 1}")
         step += count
     return lines + [
-        f"  epsilon {rounded_up(upper)} after step {count}" for count, upper in facts["epsilon_over_steps"][::3]
+        f"  epsilon {rounded_up(upper)} {f'after step {count}' if count else 'before step 1'}"
+        for count, upper in facts["epsilon_over_steps"][::3]
     ]
