@@ -133,7 +133,7 @@ def a_process_that_is_gone_in_a_pass(folder: Path) -> None:
 
     def gathered(self: WeightShards, unit: Any) -> Any:
         before.append(1)
-        if OTHER and len(before) == 60:
+        if OTHER and len(before) == 75:
             folder.with_suffix(".1").write_text(json.dumps(["gone", "", 0]))
             os._exit(0)
         return real(self, unit)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from discreet import Augmented, InputError, PrivacyViolation, UnsupportedModel
 from discreet.clipping import ENGINES, Chunk, Clip, Units
 from discreet.clipping.separation import Function
+from discreet.clipping.separation.examine import FEWEST
 from discreet.data import as_private, flip, shift
 from discreet.plan import Metric
 from discreet.randomness import TestStream
@@ -117,7 +118,7 @@ def test_a_chunk_has_no_more_rows_than_without_views(tmp_path: Path, users: bool
     training.run(progress=False)
     assert sizes
     assert max(sizes) <= 9
-    assert all(size % 4 == 0 for size in sizes if size > 1)  # one random row warms up the copy that sees the rows
+    assert all(size % 4 == 0 for size in sizes if size not in (1, FEWEST))  # copies that see the rows try random ones
 
 
 def mixup(inputs: Tensor) -> Tensor:

@@ -78,18 +78,28 @@ def _losses(criterion: Criterion, output: Any, targets: Tensor, *, each: bool) -
     def one(part: Any, target: Tensor) -> Tensor:
         return criterion(tree_map_only(Tensor, lambda leaf: leaf.unsqueeze(0), part), target.unsqueeze(0)).sum()
 
+    axes = tree_map(lambda leaf: 0 if isinstance(leaf, Tensor) else None, output)
+
+    def together(start: int, stop: int) -> Tensor:
+        less = stop - start < len(targets)
+        part = tree_map_only(Tensor, lambda leaf: leaf[start:stop], output) if less else output
+        given = targets[start:stop].clone()  # the loss may write to its target
+        losses: Tensor = vectorised_call(one, (axes, 0), part, given)
+        return losses
+
     def alone(i: int) -> Tensor:
-        found = _by_itself(one, tree_map_only(Tensor, lambda leaf: leaf[i].clone(), output), targets[i].clone())
+        try:  # it may be another example that failed, and whether one does is not for others to tell
+            found = together(i, i + 1)[0]
+        except (RuntimeError, ValueError):
+            found = _by_itself(one, tree_map_only(Tensor, lambda leaf: leaf[i].clone(), output), targets[i].clone())
         if (look := after_each.get()) is not None:
             look()
         return found
 
-    axes = tree_map(lambda leaf: 0 if isinstance(leaf, Tensor) else None, output)
     try:
-        losses: Tensor = vectorised_call(one, (axes, 0), output, targets.clone())  # the loss may write to its target
+        return together(0, len(targets))
     except (RuntimeError, ValueError):  # not every function can be vectorised, but all can be called one by one
-        losses = torch.stack([alone(i) for i in range(len(targets))])
-    return losses
+        return torch.stack([alone(i) for i in range(len(targets))])
 
 
 def _refuse_other_parts(output: Any) -> None:

@@ -139,10 +139,16 @@ class Chunk:
         inputs, targets = (part.repeat(times, *[1] * (part.dim() - 1)) for part in (self.inputs, self.targets))
         return replace(self, inputs=inputs, targets=targets, units=units)
 
-    def among_copies(self, copies: int) -> Self:
-        """This chunk of one unit, before copies of it that are padding."""
-        units = replace(self.grouped(), sizes=(len(self.inputs),) * (1 + copies), padding=copies)
-        return replace(self.repeated(1 + copies), units=units)
+    def filled(self, missing: int) -> Self:
+        """This chunk with so many rows more: copies of the first one, which are units of padding."""
+        if missing == 0:
+            return self
+        units = self.grouped()
+        units = replace(units, sizes=(*units.sizes, *[1] * missing), padding=units.padding + missing)
+        inputs, targets = (
+            torch.cat([part, part[:1].expand(missing, *part.shape[1:])]) for part in (self.inputs, self.targets)
+        )
+        return replace(self, inputs=inputs, targets=targets, units=units)
 
     def one_by_one(self) -> Iterator[Self]:
         """A chunk of each unit, copied; padding is left out."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -30,16 +29,6 @@ def in_fixed_rows(clipped_sum: ClippedSums, rows: int) -> ClippedSums:
     padding consists of copies of the first row, which contribute nothing."""
 
     def wrapped(model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> Mapping[str, Tensor]:
-        missing = -len(chunk.inputs) % rows
-        if missing == 0:
-            return clipped_sum(model, criterion, chunk, clip)
-        units = chunk.grouped()
-        units = replace(units, sizes=(*units.sizes, *[1] * missing), padding=missing)
-        filled = replace(chunk, inputs=_filled(chunk.inputs, missing), targets=_filled(chunk.targets, missing))
-        return clipped_sum(model, criterion, replace(filled, units=units), clip)
+        return clipped_sum(model, criterion, chunk.filled(-len(chunk.inputs) % rows), clip)
 
     return wrapped
-
-
-def _filled(rows: Tensor, missing: int) -> Tensor:
-    return torch.cat([rows, rows[:1].expand(missing, *rows.shape[1:])])

@@ -150,6 +150,11 @@ class Twins:
         self._in_use = True
         return self._twin
 
+    @property
+    def source(self) -> object:
+        """An object that is another one whenever model or loss have changed but for the values of parameters."""
+        return self._source
+
     def again(self) -> Twin:
         """The last twin once more, which is as it was."""
         assert self._twin is not None

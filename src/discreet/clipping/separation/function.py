@@ -11,7 +11,7 @@ from torch import Tensor
 
 from discreet.clipping.replay import Generators
 from discreet.clipping.seeding import unit_seeds
-from discreet.clipping.separation.examine import Mixes, proved
+from discreet.clipping.separation.examine import FEWEST, Mixes, proved
 from discreet.clipping.separation.recording.recorder import Recorder, forward, returns
 from discreet.clipping.separation.watched import Proofs
 from discreet.core.errors import first_line
@@ -20,7 +20,7 @@ from discreet.randomness.host_generators import HostGenerators
 
 class Function:
     """A function of rows. It is called with all rows at once if that is proved to keep them apart, and else with one
-    row at a time, each by a fresh copy of the function.
+    row at a time, each by a fresh copy of the function: as was proved, alone or among copies of the row, if it can.
 
     `function`: from rows to equally many rows, along axis 0. `rows`: random rows of the same shape and type.
     `together`: whether to prove anything. `unproved`: why the proof failed, or "". `again`: the number of calls that
@@ -59,22 +59,41 @@ class Function:
         if len(inputs) == 0:
             return self.function(inputs)
         start, host = Generators([inputs]), HostGenerators()
-        if self._proofs is not None:
-            recorder, given, found = Recorder(), inputs.clone(), None  # the function may write to them
-            with (
-                recorder.recording(),
-                torch.no_grad(),
-                forward(None, given),
-                _suppressed(),
-            ):
-                found = self.function(given)
-                returns(found)
-            if not host.rewind() and found is not None and self._proofs.cover(recorder.programs[0]):
-                return found
-            self.function = copy.deepcopy(self._pristine)  # the other one may remember rows
+        found = self._as_proved(self.function, inputs, host)
+        if found is not None:
+            return found
+        self.function = copy.deepcopy(self._pristine)  # the other one may remember rows
         self.again += 1
         start.rewind()
         return torch.cat(self._one_by_one(inputs, host))
+
+    def _as_proved(self, function: Callable[[Tensor], Tensor], inputs: Tensor, host: HostGenerators) -> Tensor | None:
+        """What the function makes of these rows by a proved program; None if it does anything else."""
+        if self._proofs is None:
+            return None
+        recorder, given, found = Recorder(), inputs.clone(), None  # the function may write to them
+        with (
+            recorder.recording(),
+            torch.no_grad(),
+            forward(None, given),
+            _suppressed(),
+        ):
+            found = function(given)
+            returns(found)
+        known = not host.rewind() and found is not None and self._proofs.cover(recorder.programs[0])
+        return found if known else None
+
+    def _alone(self, row: Tensor, host: HostGenerators) -> Tensor:
+        """What becomes of one row: by a proved program, alone or among copies of itself, as it would among others; or
+        else what the function makes of it alone."""
+        start = Generators([row])
+        for times in (1, FEWEST):
+            given = row.expand(times, *row.shape[1:])
+            found = self._as_proved(copy.deepcopy(self._pristine), given, host)
+            if found is not None:
+                return found[:1]
+            start.rewind()
+        return copy.deepcopy(self._pristine)(row.clone())
 
     def _one_by_one(self, inputs: Tensor, host: HostGenerators) -> list[Tensor]:
         """Each row by a copy of the function. A row on which it fails, or of which it makes something of another shape
@@ -86,7 +105,7 @@ class Function:
             for i, row in enumerate(torch.split(inputs, 1)):
                 seed()
                 try:
-                    parts[i] = copy.deepcopy(self._pristine)(row.clone())
+                    parts[i] = self._alone(row, host)
                 except (KeyboardInterrupt, GeneratorExit):
                     raise
                 except BaseException as raised:  # a transform may raise any error

@@ -72,7 +72,7 @@ class Labels:
         if self._hides_a_gradient(given, parts):
             parts = [MIXED] * len(parts)
         name = described(self._program, number)
-        if MIXED in parts and self._mixed is None:
+        if MIXED in parts and given.shapes and self._mixed is None:
             common = _draws(given) and given.all_shared(*given.tensors)
             self._mixed = f"{name}, which draws numbers that examples have in common" if common else name
         self._check(given, parts, name, back=op.back and not again)
@@ -158,8 +158,18 @@ class Labels:
             read = given.tensors
         if any(one.label != SHARED for one in read):
             raise Mixes(self.why(f"what runs depends on the numbers of examples, by {name}: that"))
+        if given.may_fail and self._fails_by_several(given, parts):
+            raise Mixes(self.why(f"whether {name} fails"))
         if back and not all(label in (SHARED, UNIFORM) or isinstance(label, Rows) for label in parts):
             raise Mixes(f"gradients of examples meet in the backward pass, or cannot be followed, by {name}")
+
+    def _fails_by_several(self, given: Given, parts: Sequence[Label]) -> bool:
+        """Whether several examples may decide if an operator fails. One that fails makes a chunk be done again, one
+        example at a time; and it may do so because of a single one alone, which then fails wherever it is."""
+        labels = {one.found for one in given.tensors}
+        if given.only_checks:
+            return not all(label in (SHARED, UNIFORM) or isinstance(label, Rows) for label in labels)
+        return MIXED in labels or (parts[0] == MIXED and not labels <= {SHARED})
 
     def _write(self, number: int, op: Op, given: Given, parts: list[Label], name: str) -> None:
         """Give new labels to tensors that were written to, and to tensors that share memory with them."""

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import torch
+
 from discreet.clipping.separation.labels import MIXED, SHARED, Label, as_rows, joined
 from discreet.clipping.separation.recording.program import Op, Ref
 
@@ -21,6 +23,16 @@ RULES: dict[str, Rule] = {}
 
 SIZES: dict[str, frozenset[str]] = {}
 """The arguments that may depend on the number of examples (sizes and places), by the name of the operator."""
+
+
+FAILING: dict[str, str] = {}
+"""Operators with a rule that may fail by the numbers they are given, each with the name of the tensor that decides it,
+or "" for any. Operators without a rule may do so too, unless they work entry by entry."""
+
+
+def fails(*operators: str, by: str = "") -> None:
+    """Enter operators that may fail by the numbers of the argument `by`, or of any; others with a rule never do."""
+    FAILING.update(dict.fromkeys(operators, by))
 
 
 def sizes(names: str, *operators: str) -> None:
@@ -104,9 +116,28 @@ class Given:
     @property
     def gives_numbers(self) -> bool:
         """Whether the operator returns something else than tensors that is made of their numbers."""
+        return not self.is_of_shape and not all("Tensor" in str(one.type) for one in self.func._schema.returns)
+
+    @property
+    def is_of_shape(self) -> bool:
+        """Whether the operator asks for what is public of tensors."""
         name = self.func._schema.name.removeprefix("aten::")
-        of_shape = name.startswith(_OF_SHAPE) or name in ("size", "stride", "storage_offset", "dim", "_version")
-        return not of_shape and not all("Tensor" in str(one.type) for one in self.func._schema.returns)
+        return name.startswith(_OF_SHAPE) or name in ("size", "stride", "storage_offset", "dim", "_version")
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether its numbers may make the operator fail."""
+        name = self.func._schema.name.removeprefix("aten::")
+        bare = name.removesuffix("_")
+        if (by := FAILING.get(name, FAILING.get(bare))) is not None:
+            return not by or isinstance(self[by], Value) or self[by] in _TO_WHOLE
+        known = name in RULES or bare in RULES or torch.Tag.pointwise in self.func.tags
+        return not known and not self.is_of_shape
+
+    @property
+    def only_checks(self) -> bool:
+        """Whether the operator does nothing but fail if an entry of what it is given is not as it should be."""
+        return self.func._schema.name in _CHECKS
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -128,6 +159,10 @@ class Given:
         return all(one is None or one.label == SHARED for one in others)
 
 
+_TO_WHOLE = ("floor", "trunc")
+
+_CHECKS = ("aten::_linalg_check_errors", "aten::_assert_async", "aten::_functional_assert_async")
+
 _OF_SHAPE = ("is_", "_is_", "_has_", "sym_")
 """Names of operators that return what is public of tensors begin with these."""
 
@@ -135,6 +170,11 @@ _OF_SHAPE = ("is_", "_is_", "_has_", "sym_")
 def tensors_in(value: Any) -> list[Value]:
     """The tensors of an argument, which may be a list of them."""
     return [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, Value)]
+
+
+fails("remainder", "fmod")  # whole numbers, by zero
+fails("div", by="rounding_mode")
+fails("pow", by="exponent")
 
 
 def entry_by_entry(given: Given) -> Label:

@@ -10,7 +10,7 @@ nothing of a run shows that it did. `function.Function` does the same for a func
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -117,16 +117,32 @@ def _alike(sums: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> bool:
 class Together:
     """`ClippedSums` of an engine that runs a chunk at once.
 
-    If the model does not run a proved program on a chunk, the chunk is done again, one unit at a time: alone, or in a
-    batch with copies of itself, if the program is proved then, or else by `apart`. So the contribution of a unit does
-    not depend on whether the program of the others is proved, even if a model treats one row unlike several.
+    If the model does not run a proved program on a chunk, the chunk is done again, one unit at a time: alone, or filled
+    up with copies of its first row, if the program is proved then, or else by `apart`. So the contribution of a unit
+    does not depend on whether the program of the others is proved, even if a model treats one row unlike several.
+
+    A model might treat units that are done again unlike chunks: by what it counts, or by what a loop has set since it
+    was proved. So random rows (`tried`, by their number) are done as such units are, whenever model or loss have
+    changed but for their parameters, and with every chunk if Python reads numbers. Where no proved program runs on
+    them, all chunks are done again, and each unit by a twin that has seen none before. `tried` is None where nobody can
+    make such rows.
 
     `proofs`: the proved programs of the model on batches; None for an engine whose arithmetic keeps rows apart.
     `again`: the number of chunks that were done again.
     """
 
-    def __init__(self, sums: ClippedSums, apart: ClippedSums, twins: Twins, proofs: Proofs | None) -> None:
-        self._sums, self._apart, self._twins, self._proofs = sums, apart, twins, proofs
+    def __init__(
+        self,
+        sums: ClippedSums,
+        apart: ClippedSums,
+        twins: Twins,
+        proofs: Proofs | None,
+        tried: Callable[[int], Chunk] | None = None,
+    ) -> None:
+        self._sums, self._apart, self._twins, self._proofs, self._tried = sums, apart, twins, proofs, tried
+        self._known: dict[int, bool] = {}
+        self._known_of: object = None
+        self._reads = False
         self.again = 0
 
     def __call__(self, model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> Mapping[str, Tensor]:
@@ -136,25 +152,51 @@ class Together:
     def _sum(self, model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip) -> Mapping[str, Tensor]:
         start = Generators(itertools.chain((chunk.inputs,), model.parameters()))
         found = self._as_proved(model, criterion, chunk, clip)
-        if found is not None:
+        certain = self._is_certain(model, criterion, chunk, clip, anew=found is None)
+        if found is not None and certain:
             return found
         total = sums_of_none(model, clip)
         self.again += 1
         start.rewind()
         for unit in chunk.one_by_one():
-            for name, part in self.alone(model, criterion, unit, clip).items():
+            for name, part in self.alone(model, criterion, unit, clip, fresh=not certain).items():
                 total[name] += part
         return total
 
-    def alone(self, model: nn.Module, criterion: Criterion, unit: Chunk, clip: Clip) -> Mapping[str, Tensor]:
-        """The sum that a unit adds: by a proved program, alone or among copies that add nothing; or else by `apart`."""
+    def alone(
+        self, model: nn.Module, criterion: Criterion, unit: Chunk, clip: Clip, *, fresh: bool = True
+    ) -> Mapping[str, Tensor]:
+        """The sum that a unit adds: by a proved program, alone or among copies that add nothing; or else by `apart`.
+        `fresh`: by a twin that has seen no unit before."""
+        if fresh:
+            self._twins.drop()
         start = Generators(itertools.chain((unit.inputs,), model.parameters()))
-        for chunk in (unit, unit.among_copies(FEWEST - 1)) if self._proofs is not None else ():
+        missing = _rows_at_least(unit, len(unit.inputs)) - len(unit.inputs)
+        for chunk in (unit, unit.filled(missing)) if self._proofs is not None else (unit,):
             found = self._as_proved(model, criterion, chunk, clip)
             if found is not None:
                 return found
             start.rewind()
         return self._apart(model, criterion, unit, clip)
+
+    def _is_certain(self, model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip, *, anew: bool) -> bool:
+        """Whether a proved program runs on random rows through a twin that has seen no others, as many as a unit of
+        this chunk would be filled up to. What was found before is said again, unless `anew`; no private number decides
+        what is found."""
+        if self._proofs is None or self._tried is None:
+            return True
+        if self._known_of is not self._twins.source:
+            self._known, self._known_of = {}, self._twins.source
+        units = chunk.grouped()
+        sizes = {_rows_at_least(chunk, size) for size in units.sizes[: len(units) - units.padding]}
+        after = Generators(itertools.chain((chunk.inputs,), model.parameters()))
+        for rows in sizes if anew or self._reads else sizes - self._known.keys():
+            tried = self._tried(rows)
+            moved = Chunk(tried.inputs.to(chunk.inputs.device), tried.targets.to(chunk.targets.device))
+            self._twins.drop()
+            self._known[rows] = self._as_proved(model, criterion, moved, clip) is not None
+        after.rewind()
+        return all(self._known[rows] for rows in sizes)
 
     def _as_proved(
         self, model: nn.Module, criterion: Criterion, chunk: Chunk, clip: Clip
@@ -169,6 +211,7 @@ class Together:
         with recording, as_proved(proved), _each_loss_looked_at(twin.criterion):
             found = sums_or_none(self._sums, twin, chunk.copied(), clip)  # rows may be written to
         covered = recorder is None or self._proofs is None or all(map(self._proofs.cover, recorder.programs))
+        self._reads = self._reads or (recorder is not None and any(one.items for one in recorder.programs))
         if host.rewind() or not covered or not self._twins.look(model):
             self._twins.drop()
             return None
@@ -212,6 +255,11 @@ def _each_loss_looked_at(criterion: Criterion) -> Iterator[None]:
         yield
     finally:
         after_each.reset(token)
+
+
+def _rows_at_least(chunk: Chunk, size: int) -> int:
+    """The rows to which a unit of `size` rows is filled up where it is done again. No other unit decides it."""
+    return max(FEWEST, size, 1 if chunk.units is None else chunk.units.at_most)
 
 
 class _Remembered(Exception):

@@ -49,6 +49,11 @@ class Examples(Chunk):
             return self.part(0, max(1, sum(end <= rows for end in ends)))
         return self.repeated(rows // len(self.inputs))
 
+    def rows(self, count: int) -> Chunk:
+        """So many of these rows, repeated if need be, in memory of their own and without units."""
+        many = self.repeated(-(-count // len(self.inputs)))
+        return Chunk(many.inputs[:count], many.targets[:count]).copied()
+
 
 def random_rows(
     model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int = 1, *, raw: bool = False

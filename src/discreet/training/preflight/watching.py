@@ -11,7 +11,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from discreet.clipping import Chunk, Clip, Criterion, Engine, modes_kept, training_mode
+from discreet.clipping import Clip, Criterion, Engine, modes_kept, training_mode
 from discreet.clipping.engines.clipped_sums import ClippedSums
 from discreet.clipping.engines.engine import ENGINES
 from discreet.clipping.engines.long_rows import LongAlone
@@ -45,11 +45,9 @@ class Pristine:
 
     def run(self, sums: ClippedSums, rows: int) -> None:
         """The clipped sum of `rows` random rows, in training mode."""
-        many = self.examples.repeated(-(-rows // len(self.examples.inputs)))
-        chunk = Chunk(many.inputs[:rows], many.targets[:rows]).copied()
         with modes_kept(self.model):
             training_mode(self.model)
-            sums(self.model, self.criterion, chunk, _CLIP)
+            sums(self.model, self.criterion, self.examples.rows(rows), _CLIP)
 
     def run_copy(self, sums: ClippedSums, rows: int) -> None:
         """The clipped sum by copies of model and loss, so that earlier calls make no difference."""
@@ -113,7 +111,7 @@ def watched(
     alone = options.engine("reference").clipped_sum
     apart = Apart(alone, Twins(partial(pristine.warm, alone)))
     run = partial(settled(pristine, sums).run_copy, options.engine("bookkeeping").clipped_sum)
-    looked_at = Together(sums, apart, twins, Proofs(found, run) if batched else None)
+    looked_at = Together(sums, apart, twins, Proofs(found, run) if batched else None, pristine.examples.rows)
     together = options.shaped(replace(engine, clipped_sum=looked_at), rows)
     return replace(together, clipped_sum=LongAlone(together.clipped_sum, apart, reach))
 

@@ -137,11 +137,15 @@ class ShardedProbe(FailureProbe):
         return found
 
 
-def sharded_engine(preflight: Preflight, options: EngineOptions, lockstep: Lockstep) -> tuple[Engine, InStep, Together]:
-    """The engine of a run that is sharded, the same without its check at run time, and that check."""
+def sharded_engine(
+    preflight: Preflight, options: EngineOptions, lockstep: Lockstep, unit: Examples | None
+) -> tuple[Engine, InStep, Together]:
+    """The engine of a run that is sharded, the same without its check at run time, and that check. `unit`: of random
+    rows, if there can be one."""
     engine = preflight.engine
     plain = InStep(_in_parts(options, engine.name), lockstep)
-    together = Together(plain, _nothing, ShardedTwins(lockstep), Proofs(preflight.proved, _no_weights))
+    rows = None if unit is None else unit.rows
+    together = Together(plain, _nothing, ShardedTwins(lockstep), Proofs(preflight.proved, _no_weights), rows)
     shaped = options.shaped(replace(engine, clipped_sum=together), preflight.chunk)
     return (
         replace(shaped, clipped_sum=LongAlone(shaped.clipped_sum, Singly(together), preflight.reach)),

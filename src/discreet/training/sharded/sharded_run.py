@@ -118,7 +118,7 @@ class ShardedRun:
         team.together("the state of the optimizer", self._load)
         lockstep = self._lockstep = team.lockstep = Lockstep(shards, team)
         team.optimizer_digest = self._settings
-        engine, plain, check = sharded_engine(checked.preflight, options, lockstep)
+        engine, plain, check = sharded_engine(checked.preflight, options, lockstep, unit)
         once = InStep(options.engine(_ENGINES[0]).clipped_sum, lockstep)  # one pass
         tried = checked.preflight, self._model, criterion, unit
         first, probe = ShardedProbe(once, *tried), ShardedProbe(plain, *tried)

@@ -16,6 +16,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from discreet.clipping.separation.recording import scripted
+from discreet.clipping.separation.recording.constants import is_of_numbers
 from discreet.clipping.separation.recording.other_names import place_of
 from discreet.clipping.separation.recording.program import Program
 
@@ -34,6 +36,9 @@ _MAKING = frozenset(
 """Functions that make a tensor from other data."""
 
 
+_READING = frozenset(("item", "__index__", "__int__", "__float__", "__bool__", "__complex__"))
+"""Functions that give Python a number of a tensor, by an operator that is seen unless torch itself asks for it."""
+
 _HOOKING = frozenset(
     {"register_hook", "register_post_accumulate_grad_hook", "retain_grad", "backward", "_backward", "set_data"}
 )
@@ -49,6 +54,8 @@ _NODES = frozenset({torch.Tensor.grad_fn.__get__, torch.Tensor.data.__set__})  #
 _UNCOUNTED = frozenset({torch.Tensor.data.__get__})  # type: ignore[attr-defined]
 """Access to a tensor of the same memory, of which torch does not count how often it is written to."""
 
+_FRESH = torch.ops.aten.lift_fresh.default
+
 _KIND = type(torch.FloatTensor)
 """The type of torch's names for types of tensors."""
 
@@ -57,11 +64,13 @@ _UNKNOWN_CHECKPOINTS = "is checkpointed in a way that is not followed; torch 2.1
 
 class Taker(Protocol):
     """The receiver of what is intercepted. `busy`: the receiver itself works with tensors. `back`: the backward pass is
-    running. `validating`: numbers are read only to refuse invalid ones."""
+    running. `validating`: numbers are read only to refuse invalid ones. `called`: the name and the arguments of the
+    function of torch that Python code has called, or None."""
 
     busy: bool
     back: bool
     validating: bool
+    called: tuple[str, Any] | None
     program: Program
 
     def ran(self, func: Any, args: Any, kwargs: dict[str, Any], back: bool) -> Any:
@@ -88,8 +97,19 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _should_skip_dynamo(cls) -> bool:
         return False  # dynamo would add a frame of its own
 
+    def __enter__(self) -> Any:
+        scripted.begin()
+        return super().__enter__()  # type: ignore[no-untyped-call]
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        if scripted.has_run():
+            self._pass.fault("runs TorchScript, which may give the numbers of a tensor to Python code unseen")
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         one = self._pass
+        if func is _FRESH and one.called is not None and not is_of_numbers(one.called[0], *one.called[1]):
+            one.fault(f"makes a constant of a list with more than numbers in it ({one.called[0]}); use torch.stack")
         one.busy = True
         try:
             if one.back and _of_torch(sys._getframe(1)):
@@ -126,19 +146,32 @@ class Functions(TorchFunctionMode):
             one.fault(_UNKNOWN_CHECKPOINTS if of_torch else f"has a part in its own backward pass ({name})")
         if name in _LEAVING or _is_of_torchscript(func):
             one.fault(f"gives the numbers of a tensor to Python code that is not seen ({name})")
+        if name == "tensor_split" and _tensors(args[1:], kwargs, without="input"):
+            one.fault("splits a tensor at places that are read from memory (tensor_split); use split, with numbers")
         if any(callable(given) and type(given) is not _KIND for given in (*args, *(kwargs or {}).values())):
             one.fault(f"gives a function of its own to one of torch, which calls it unseen ({name})")
-        one.validating = name == "one_hot" and _classes(*args, **(kwargs or {})) > 0
-        try:
-            returned = func(*args, **kwargs) if kwargs else func(*args)
-        finally:
-            one.validating = False
+        returned = self._called(func, name, args, kwargs or {})
         if name in _MAKING and isinstance(returned, Tensor) and not _is_given(returned, *args, **(kwargs or {})):
             one.busy = True
             if _shares_memory(returned, *args, **(kwargs or {})):
                 one.fault(f"makes another tensor in the memory of one ({name}); use .detach()")
-            one.keep(returned)
+            if not _tensors(args[1:] if name == "new_tensor" else args, kwargs):  # an operator was seen to copy it
+                one.keep(returned)
             one.busy = False
+        return returned
+
+    def _called(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Call a function of torch, and note which one it is meanwhile."""
+        one = self._pass
+        outer, one.called = one.called, (name, (args, kwargs))
+        one.validating = name == "one_hot" and _classes(*args, **kwargs) > 0
+        read = len(one.program.items)
+        try:
+            returned = func(*args, **kwargs)
+        finally:
+            one.validating, one.called = False, outer
+        if name in _READING and len(one.program.items) == read:
+            one.fault(f"gives the numbers of a tensor to Python code that is not seen ({name})")
         return returned
 
 
@@ -151,6 +184,12 @@ def _shares_memory(returned: Tensor, *args: Any, **kwargs: Any) -> bool:
     """Whether what a function returned lies in the memory of one of its arguments."""
     place = place_of(returned)
     return any(isinstance(given, Tensor) and place_of(given) == place for given in (*args, *kwargs.values()))
+
+
+def _tensors(args: Any, kwargs: dict[str, Any] | None, *, without: str = "") -> bool:
+    """Whether there is a tensor among arguments, lists apart."""
+    named = (given for name, given in (kwargs or {}).items() if name != without)
+    return any(isinstance(given, Tensor) for given in (*args, *named))
 
 
 def _is_of_torchscript(func: Any) -> bool:

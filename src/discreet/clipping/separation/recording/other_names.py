@@ -62,3 +62,11 @@ def gradients_are_traced(ops: Sequence[Op], parameters: Collection[Ref]) -> bool
         if needing:
             carrying.add(number)
     return True
+
+
+def is_same_view(tensor: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> bool:
+    """Whether a tensor with these lengths and strides has each entry where it has it now. Strides of axes of length one
+    play no part; adaptive pooling to one place sets them."""
+    strides = [(now, then) for length, now, then in zip(size, tensor.stride(), stride, strict=False) if length > 1]
+    same = tuple(size) == tensor.shape and all(now == then for now, then in strides)
+    return same and storage_offset in (None, tensor.storage_offset())

@@ -19,6 +19,7 @@ from discreet.clipping.separation.recording.edges import Edges
 from discreet.clipping.separation.recording.other_names import (
     gradients_are_traced,
     in_one_memory,
+    is_same_view,
     place_of,
     shares_memory,
 )
@@ -52,6 +53,7 @@ class Pass:
         self.program = Program(len(inputs))
         self.forced, self.closely, self._expected = forced, closely, expected
         self.busy = self.back = self.validating = self.hooked = False
+        self.called: tuple[str, Any] | None = None
         self.modules: list[str] = []
         self.spans: list[Span] = []
         self._checkpoints = Checkpoints()
@@ -150,7 +152,7 @@ class Pass:
         """Run an operator and record it."""
         if func is _ITEM and self.validating:
             return func(*args)
-        if func is _STRIDED and _is_same_view(*args, **kwargs):
+        if func is _STRIDED and is_same_view(*args, **kwargs):
             ref = self.tensor(args[0]).ref
             self._note(func(*args, **kwargs), ref)
             return args[0]
@@ -292,16 +294,6 @@ _FACTS: dict[Any, tuple[tuple[int, ...], bool]] = {}
 def _made(number: int, part: int) -> Ref:
     """The origin of an output of an operator: the same object in every pass."""
     return Ref("made", number, part)
-
-
-def _is_same_view(
-    tensor: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
-) -> bool:
-    """Whether a tensor with these lengths and strides has each entry where it has it now. Strides of axes of length one
-    play no part; adaptive pooling to one place sets them."""
-    strides = [(now, then) for length, now, then in zip(size, tensor.stride(), stride, strict=False) if length > 1]
-    same = tuple(size) == tensor.shape and all(now == then for now, then in strides)
-    return same and storage_offset in (None, tensor.storage_offset())
 
 
 def _bytes(value: complex) -> bytes:

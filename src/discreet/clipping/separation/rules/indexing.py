@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from discreet.clipping.separation.labels import BATCH, MIXED, NUMBERS, SHARED, UNIFORM, Label, Rows, joined
-from discreet.clipping.separation.registry import Given, Value, rule
+from discreet.clipping.separation.registry import Given, Value, fails, rule
+
+fails("index_select", "gather", "take_along_dim", "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy")
+fails("index_fill", "index", "_unsafe_index", "index_put", "_index_put_impl", "_unsafe_index_put")
 
 
 @rule("index_select")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from discreet.clipping.separation.labels import MIXED, SHARED, UNIFORM, Every, Label, Rows, joined, sized
 from discreet.clipping.separation.propagate import Mixes
-from discreet.clipping.separation.registry import Given, rule
+from discreet.clipping.separation.registry import Given, fails, rule
 from discreet.clipping.separation.rules.along import before_the_last
+
+fails("multinomial", "bernoulli", "poisson", "_standard_gamma", "binary_cross_entropy", "max_unpool2d", "max_unpool3d")
+fails("embedding", "_embedding_bag", "_embedding_bag_forward_only")
+fails("masked_fill", by="value")
 
 
 @rule("convolution", "_convolution", "cudnn_convolution", "mkldnn_convolution", "slow_conv_dilated2d")

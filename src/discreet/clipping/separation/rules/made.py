@@ -13,7 +13,7 @@ from discreet.clipping.separation.labels import (
     Rows,
     sized,
 )
-from discreet.clipping.separation.registry import Given, entry_by_entry, rule, sizes
+from discreet.clipping.separation.registry import Given, entry_by_entry, fails, rule, sizes
 
 _CONSTANT = ("zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "scalar_tensor")
 _EMPTY = ("empty", "new_empty", "empty_like", "empty_permuted")
@@ -31,6 +31,11 @@ sizes("start length", "narrow")
 sizes("split_size split_sizes", "split", "split_with_sizes", "unsafe_split", "unsafe_split_with_sizes")
 sizes("end", "arange")
 sizes("N", "native_group_norm")
+
+fails("linspace", "logspace", "randint_like")
+fails("fill", by="value")
+fails("bernoulli_", by="p")
+fails("normal", by="std")
 
 
 @rule(*_CONSTANT, *_RANDOM, *_LIKE)
