@@ -28,13 +28,16 @@ from discreet.core.events import Gaussian
 from discreet.data import as_private
 from discreet.data.tables import Schema
 from discreet.estimators import PrivateClassifier
+from discreet.features import RowNorm
 from discreet.ledger import Ledger
 from discreet.plan import Plan
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import encode_table
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import features_of
-from discreet.recipes.models.tabular import CenteredColumns, UnitColumns, centered_columns, set_center, tabular
+from discreet.recipes.models.centered import Centered, Uncentered, set_center
+from discreet.recipes.models.models import linear
+from discreet.recipes.models.tabular import CenteredColumns, UnitColumns, tabular
 from discreet.recipes.table_recipe import table_recipe
 from discreet.training.run import first_tensors
 from discreet.training.run.first_tensors import shrunk
@@ -94,7 +97,7 @@ def test_a_table_is_centered_and_the_certificate_covers_it(capsys: pytest.Captur
     assert " steps were charged, counting what was asked before the first step;" in report
     center = load_file("out/released.safetensors")["center"]
     predictor = load("out")
-    assert torch.equal(centered_columns(predictor.model).center, center)
+    assert torch.equal(Uncentered(predictor.model).part.center, center)
     assert center.norm() > 0.5  # the rows have most of their length in common
     spoilt = tabular(**json.loads(Path("out/model.json").read_text())["model"]["arguments"])
     spoilt.load_state_dict(load_file("out/model.safetensors"))
@@ -107,7 +110,7 @@ def test_what_is_left_of_rows_has_no_mean() -> None:
     assert run(train("--set", "center.noise=0.5", epsilon=20)) == 0
     predictor = load("out")
     rows = torch.as_tensor(encode_table(predictor, Path("private.csv")))
-    columns = centered_columns(predictor.model)
+    columns = Uncentered(predictor.model).part
     mean = columns.unit(rows).mean(0)
     torch.testing.assert_close(columns.center, mean, rtol=0, atol=2e-2)  # eight standard deviations
     found = columns(rows)
@@ -152,12 +155,18 @@ def test_where_no_query_can_be_answered_there_is_none() -> None:
 
 def test_features_of_a_row_do_not_depend_on_the_others() -> None:
     """To the last bit, so that one row moves the sum of features by 1 at most."""
-    columns, rows = CenteredColumns([0, 0, 5], 0, 8), torch.rand(5000, 3)
+    rows = torch.rand(5000, 3)
     targets = torch.zeros(5000, dtype=torch.int64)
-    whole = features_of(columns, as_private((rows, targets)))
-    assert torch.equal(features_of(columns, as_private((rows[1:], targets[1:]))), whole[1:])
-    assert float(whole[:, :-1].double().norm(dim=1).max()) < 1 + 1e-6
-    torch.testing.assert_close(whole[:9], UnitColumns([0, 0, 5], 0, 8)(rows[:9]))  # as long as the center is zero
+    for model in (tabular([0, 0, 5], 2, pieces=0, unit_rows=True, centered=True), linear(3, 2, centered=True)):
+        whole = features_of(Uncentered(model), as_private((rows, targets)))
+        assert torch.equal(features_of(Uncentered(model), as_private((rows[1:], targets[1:]))), whole[1:])
+        assert float(whole.double().norm(dim=1).max()) < 1 + 1e-6
+
+
+def test_without_a_center_features_are_as_ever() -> None:
+    rows = torch.rand(9, 3)
+    torch.testing.assert_close(CenteredColumns([0, 0, 5], 0, 8)(rows), UnitColumns([0, 0, 5], 0, 8)(rows))
+    torch.testing.assert_close(Centered(3, size=10.0)(rows), RowNorm(10.0)(rows))
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=20), st.floats(0, 1e3))
@@ -231,11 +240,32 @@ def test_what_has_no_center_is_refused() -> None:
     with pytest.raises(InputError, match="embeddings"):
         CenteredColumns([5000], 0, 8)
     with pytest.raises(InputError, match="centered"):
-        centered_columns(nn.Linear(2, 2))
+        Uncentered(nn.Linear(2, 2))
     with pytest.raises(InputError, match="7 finite numbers"):
         set_center(tabular([0, 0, 3], 2, pieces=0, unit_rows=True, centered=True), torch.zeros(3))
-    with pytest.raises(InputError, match="with the model tabular"):
-        recipe(model={"name": "linear", "inputs": 5, "outputs": 2})
+    with pytest.raises(InputError, match="with the models linear and tabular"):
+        recipe(model={"name": "mlp", "inputs": 5, "outputs": 2, "hidden": [3]})
+
+
+def test_arrays_and_images_are_centered() -> None:
+    """A recipe on arrays that asks for it; a folder of images by default, but not one whose noise would be longer."""
+    random = np.random.Generator(np.random.PCG64(1))
+    x, y = random.uniform(3, 4, size=(200, 2, 4)), np.arange(200) % 2
+    np.savez("mine.npz", x_train=x[:150], y_train=y[:150], x_test=x[150:], y_test=y[150:])
+    facts = {"data": "npz", "model": {"name": "linear", "inputs": 8, "outputs": 2}, "center": {"noise": 2.0}}
+    facts |= {"optimizer": {"name": "sgd", "lr": 0.1}, "population": 150, "rate": 0.5, "steps": 3, "clip_norm": 1.0}
+    Path("mine.yaml").write_text(yaml.safe_dump(facts | {"epsilon": 3.0, "delta": 1e-3}))
+    assert run(["train", "mine.yaml", "--data", "mine.npz", "--out", "out"]) == 0
+    assert verify("out").accepted
+    center, predictor = load_file("out/released.safetensors")["center"], load("out")
+    torch.testing.assert_close(center, torch.full((8,), 1 / math.sqrt(8)), rtol=0, atol=0.15)
+    assert torch.equal(Uncentered(predictor.model).part.center, center)
+    assert predictor.scores(x[150:]).shape == (50, 2)
+    images = {"path": {"type": "image", "size": "16x16", "mode": "grey"}, "y": FACTS["columns"]["y"]}
+    for population, centered in ((2000, True), (100, False), (30_000, False)):
+        changed = schema(columns=images, population=population)
+        assert (table_recipe(changed, 1.0, None)["center"] is not None) == centered
+        assert table_recipe(changed, 1.0, None, queries=False)["center"] is None
 
 
 def test_estimators_are_centered() -> None:

@@ -23,8 +23,8 @@ from discreet.core.errors import InputError, VerificationFailed, first_line, kin
 from discreet.core.html import fact_lines, fact_table
 from discreet.core.rounding import delta_up, places_up
 from discreet.prediction.steps import Step, build_step
+from discreet.recipes.models.centered import set_center
 from discreet.recipes.models.models import CODES, MODELS
-from discreet.recipes.models.tabular import set_center
 
 _AT_ONCE = 256
 

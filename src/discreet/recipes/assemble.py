@@ -17,7 +17,7 @@ from discreet.core.errors import InputError, first_line
 from discreet.data import PrivateData, Split, as_private
 from discreet.features.precompute import Precomputed
 from discreet.plan import AdaptivePlan, Plan
-from discreet.recipes.models.tabular import centered_columns, set_center
+from discreet.recipes.models.centered import Uncentered, set_center
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.sections.components import RecipeComponents, on_components
 from discreet.training import EarlyStopping, EngineOptions, PublicBatches, PublicData, RunOptions, Trained, Training
@@ -58,13 +58,14 @@ class Ready:
 
 
 def assemble(recipe: Recipe, split: Split, run: Run) -> Training:
-    """The training of a recipe on its data; nothing is charged yet, except components.
+    """The training of a recipe on its data; nothing is charged yet, except components or a center.
 
     A model on components cannot be checked without them: the run is opened, and they are charged to it. The same
     training is assembled on made-up components first, so that mistakes cost nothing.
     """
     if recipe.components is None:
-        return training_on(recipe, ready_of(recipe, split), recipe.build_model(), run)
+        ready, model = ready_of(recipe, split), recipe.build_model()
+        return training_on(recipe, ready, model, with_center(recipe, ready, model, run))
     vectors = kept_tensor(run.path, COMPONENTS) if run.resume else _bought(recipe, recipe.components, split, run)
     ready = ready_of(recipe, on_components(split, vectors))
     return training_on(recipe, ready, recipe.build_model(), replace(run, resume=True))
@@ -95,8 +96,8 @@ def with_center(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Run
         center = kept_tensor(run.path, CENTER)
     else:
         training_on(recipe, ready, recipe.build_model(), run)
-        unit = features_of(centered_columns(model), as_private(ready.data))[:, :-1]  # without the constant
-        center = buy_center(recipe.plan(), recipe.build_model(), unit, recipe.center.noise, run, recipe.noise)
+        features = features_of(Uncentered(model), as_private(ready.data))
+        center = buy_center(recipe.plan(), recipe.build_model(), features, recipe.center.noise, run, recipe.noise)
     set_center(model, center)
     return replace(run, resume=True)
 

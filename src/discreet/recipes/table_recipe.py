@@ -12,8 +12,7 @@
 | learning rate | such that the noise of all steps together moves an output by about 2, or 1 with a hidden layer; of |
 |               | a number that is predicted by 0.4 or 0.3, as its range is -1 to 1. At most 4, and 1.5              |
 | averaging     | of the second half of the steps                                                                    |
-| center        | where all rows are in each step: the mean of their features, bought first, with 4 % of the budget  |
-|               | in squared Gaussian differential privacy, so that the steps have 2 % more noise                    |
+| center        | where all rows are in each step: the mean of their features, bought first (`center_within`)        |
 
 Of images and texts, see `wide`.
 """
@@ -32,7 +31,7 @@ from discreet.data.tables.wide import Image
 from discreet.plan import NoSampling, Plan
 from discreet.plan.suggest import suggest
 from discreet.recipes.models.tabular import UnitColumns
-from discreet.recipes.sections.center import RecipeCenter
+from discreet.recipes.sections.center import after_center, center_within
 from discreet.recipes.wide_recipe import MOST_EPOCHS, of_plan, of_schema, wide_recipe
 
 _SIGNAL, _SIGNAL_OF_COLUMN = 5_000, 1_000
@@ -46,12 +45,6 @@ _DRIFTS = {(False, False): 2.0, (False, True): 1.0, (True, False): 0.4, (True, T
 """By (whether a number is predicted, whether there is a hidden layer)."""
 
 _FASTEST = {False: 4.0, True: 1.5}
-_CENTER_SHARE = 0.2
-"""The mu of the center over that of the steps, in Gaussian differential privacy."""
-
-_MOST_NUMBERS = 2e7
-"""The most features of all rows together, which are in memory for their center."""
-
 _WHOLE, _WHOLE_STEPS = 20_000, 100
 """The most people for which a linear model sees all rows in every step, and its number of steps."""
 
@@ -77,7 +70,7 @@ def table_recipe(
     assert epsilon is not None
     check_delta(schema.population, delta)
     if schema.wide is not None:
-        return wide_recipe(schema, epsilon, delta)
+        return wide_recipe(schema, epsilon, delta, queries=queries)
     encoder = Encoder(provisional(schema))
     signal = schema.population * epsilon
     if hidden is None:
@@ -90,10 +83,8 @@ def table_recipe(
     found = _plan(schema.population, epsilon, delta, batch, steps, linear=not hidden)
     model = {"name": "tabular", "kinds": list(encoder.kinds), "outputs": len(encoder.classes), "hidden": list(hidden)}
     model |= {"pieces": _PIECES if hidden else 0, "unit_rows": True, "binary": list(encoder.binary)}
-    center = _center(found, schema, encoder) if queries else None
-    if center is not None:
-        event = RecipeCenter.model_validate(center).event
-        found = found.model_copy(update={"before": (event,)}).calibrate(epsilon)
+    center = _center(found, epsilon, schema, encoder) if queries else None
+    found = after_center(found, center, epsilon)
     chosen = of_plan(found, clip_norm, _DRIFTS[kind], _FASTEST[kind[0]])
     return of_schema(schema, epsilon) | chosen | {"model": model, "clip_norm": clip_norm, "center": center}
 
@@ -117,14 +108,13 @@ def _plan(
     return plan.calibrate(epsilon)
 
 
-def _center(plan: Plan, schema: Schema, encoder: Encoder) -> dict[str, float] | None:
-    """The section of a center, with its noise; None for runs that cannot buy one, or that need none."""
-    kinds, longest = encoder.kinds, UnitColumns.most_inputs
+def _center(plan: Plan, epsilon: float, schema: Schema, encoder: Encoder) -> dict[str, float] | None:
+    """The section of a center; None for runs that cannot buy one, or that need none."""
     everyone = plan.sampling.kind == "none" and schema.unit_column is None and not columns_bought(schema)
-    if not everyone or max(kinds) > longest or plan.population * sum(max(1, kind) for kind in kinds) > _MOST_NUMBERS:
+    if not everyone or max(encoder.kinds) > UnitColumns.most_inputs:
         return None
-    noise = plan.noise[0].multiplier / math.sqrt(plan.steps) / _CENTER_SHARE
-    return {"noise": float(f"{noise:.3g}")}
+    width = sum(max(2, kind) for kind in encoder.kinds)  # a number: its place, and whether it is missing
+    return center_within(epsilon, plan.delta, plan.population, width)
 
 
 def _check_declared(schema: Schema, epsilon: float | None) -> None:

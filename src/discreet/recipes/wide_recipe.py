@@ -7,6 +7,7 @@
 | clip norm     | 0.5, of rows of features of norm 10                        | 0.7, of rows of norm 1                 |
 | learning rate | such that the noise of all steps together moves an output by about 2 (images), 0.75 (texts)         |
 | averaging     | of the second half of the steps                                                                     |
+| center        | of the features of up to some thousand images, bought first (`center_within`)                      |
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from discreet.data.tables.wide import FreeText, Image
 from discreet.features.front_ends import SIZE
 from discreet.plan import NoSampling, Plan
 from discreet.plan.suggest import suggest
+from discreet.recipes.sections.center import after_center, center_within
 from discreet.recipes.sections.fixed_features import Features, build_front_end
 
 _SIGNAL = {"grey": 10_000, "rgb": 20_000}
@@ -40,14 +42,17 @@ _IMAGE_CLIP, _TEXT_CLIP = 0.5, 0.7
 _IMAGE_DRIFT, _TEXT_DRIFT = 2.0, 0.75
 
 
-def wide_recipe(schema: Schema, epsilon: float, delta: float | None) -> dict[str, Any]:
-    """A recipe as data, for the image or text that a schema declares. The schema must have a population."""
+def wide_recipe(schema: Schema, epsilon: float, delta: float | None, *, queries: bool = True) -> dict[str, Any]:
+    """A recipe as data, for the image or text that a schema declares. The schema must have a population. `queries`: as
+    in `table_recipe`."""
     assert schema.wide is not None
     assert schema.population is not None
     outputs, column = len(Encoder(schema).classes), schema.wide[1]
     budget = schema.population, epsilon, delta
-    own = _of_texts(column, outputs, *budget) if isinstance(column, FreeText) else _of_images(column, outputs, *budget)
-    return of_schema(schema, epsilon) | own
+    if isinstance(column, FreeText):
+        return of_schema(schema, epsilon) | _of_texts(column, outputs, *budget)
+    queries = queries and schema.unit_column is None
+    return of_schema(schema, epsilon) | _of_images(column, outputs, *budget, queries=queries)
 
 
 def features_for(image: Image, signal: float) -> list[dict[str, Any]]:
@@ -67,17 +72,21 @@ def features_for(image: Image, signal: float) -> list[dict[str, Any]]:
     return [edges] if grey else [edges | {"share": 1 - _COLOURS}, {"name": "colours", "share": _COLOURS}]
 
 
-def _of_images(image: Image, outputs: int, population: float, epsilon: float, delta: float | None) -> dict[str, Any]:
+def _of_images(
+    image: Image, outputs: int, population: float, epsilon: float, delta: float | None, *, queries: bool
+) -> dict[str, Any]:
     features = features_for(image, population * epsilon)
     front_end = build_front_end([Features.model_validate(one) for one in features], image.shape)
     with torch.no_grad():
         width = front_end(torch.zeros(1, *image.shape)).shape[1]
     plan = suggest(population, epsilon, delta, most_epochs=MOST_EPOCHS, poisson=True).plan
+    center = center_within(epsilon, plan.delta, population, width) if queries else None
     return {
         "features": features,
         "model": {"name": "linear", "inputs": width, "outputs": outputs},
         "clip_norm": _IMAGE_CLIP,
-        **of_plan(plan, _IMAGE_CLIP * SIZE, _IMAGE_DRIFT),
+        "center": center,
+        **of_plan(after_center(plan, center, epsilon), _IMAGE_CLIP * SIZE, _IMAGE_DRIFT),
     }
 
 

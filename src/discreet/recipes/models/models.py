@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from discreet.core import checks
 from discreet.features.initial_weights import drawn
 from discreet.features.strokes import Strokes, double_angle
+from discreet.recipes.models.centered import Centered
 from discreet.recipes.models.networks import biases, collaborative_filtering, mean_embedding, mnist_cnn, word_scores
 from discreet.recipes.models.residual import resnet9, resnet18
 from discreet.recipes.models.tabular import tabular
@@ -44,12 +45,12 @@ def mnist_strokes() -> nn.Module:
     return nn.Sequential(Strokes(), _zero_head(576))
 
 
-def linear(inputs: int, outputs: int) -> nn.Module:
-    """One linear layer that starts at zero, on flattened input."""
+def linear(inputs: int, outputs: int, centered: bool = False) -> nn.Module:
+    """One linear layer that starts at zero, on flattened input, or on `Centered` input."""
     layer = nn.Linear(inputs, outputs)
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
-    return nn.Sequential(nn.Flatten(), layer)
+    return nn.Sequential(Centered(inputs) if centered else nn.Flatten(), layer)
 
 
 class Scaled(nn.Module):

@@ -1,6 +1,6 @@
 """A model for encoded tables: numbers as pieces, categories as embeddings, and fully connected layers.
 
-It needs nothing of a table but `kinds` (`Encoder.kinds`): no statistics of the data normalise it.
+It needs nothing of a table but `kinds` (`Encoder.kinds`): no statistics of the data normalise it, but a center if one is bought.
 """
 
 from __future__ import annotations
@@ -131,11 +131,7 @@ class UnitColumns(Columns):
 
 
 class CenteredColumns(UnitColumns):
-    """Features of `UnitColumns` less a `center` that all rows have in common, scaled to norm 1 again, and a constant.
-
-    What all rows have in common tells none of them apart, and takes most of the clip norm where columns are skewed. The
-    center is no weight: a run buys it before its first step, and `set_center` puts it in.
-    """
+    """Features of `UnitColumns` less a `center`, scaled to norm 1 again, and a constant."""
 
     center: Tensor
 
@@ -147,22 +143,6 @@ class CenteredColumns(UnitColumns):
 
     def forward(self, rows: Tensor) -> Tensor:
         return F.pad(F.normalize(self.unit(rows) - self.center, dim=1), (0, 1), value=_CONSTANT)
-
-
-def centered_columns(model: nn.Module) -> CenteredColumns:
-    """The part of a model that has a center. `InputError` for a model without one."""
-    found = [part for part in model.modules() if isinstance(part, CenteredColumns)]
-    if len(found) != 1:
-        raise InputError("a center goes with the model `tabular` with unit_rows and centered")
-    return found[0]
-
-
-def set_center(model: nn.Module, center: Tensor) -> None:
-    """Put a center, shape (width - 1,), into a model that has none yet."""
-    part = centered_columns(model)
-    if center.shape != part.center.shape or not center.isfinite().all():
-        raise InputError(f"the center must be {len(part.center)} finite numbers, not of shape {tuple(center.shape)}")
-    part.center.copy_(center)
 
 
 def tabular(

@@ -1,13 +1,24 @@
-"""The section of a center: `center: {noise: 20}`, the mean of the features of a table's rows, bought before the first
+"""The section of a center: `center: {noise: 20}`, the mean of the features of all rows, bought before the first
 step."""
 
 from __future__ import annotations
 
+import math
+
 from discreet.core.adjacency import Query
 from discreet.core.events import Gaussian
 from discreet.data.tables import Schema, columns_bought
+from discreet.plan import NoSampling, Plan
 from discreet.plan.pydantic_base import Frozen
 from discreet.plan.sampling import Positive
+
+_MODELS = ("linear", "tabular")
+
+_SHARE = 0.2
+"""The mu of a center over that of the whole budget, in Gaussian differential privacy."""
+
+_MOST_NUMBERS = 2e7
+"""The most features of all rows together, which are in memory at once."""
 
 
 class RecipeCenter(Frozen):
@@ -23,7 +34,27 @@ class RecipeCenter(Frozen):
 
     def check(self, table: Schema | None, model: str) -> None:
         """`ValueError` for a recipe that has no such features before its first query."""
-        if table is None or model != "tabular":
-            raise ValueError("center is of tables, with the model tabular; leave it out")
-        if columns_bought(table):
+        if model not in _MODELS:
+            raise ValueError(f"center goes with the models {' and '.join(_MODELS)}; leave it out")
+        if table is not None and columns_bought(table):
             raise ValueError("center needs all ranges and categories declared, and some are bought; leave it out")
+
+
+def center_within(epsilon: float, delta: float, population: float, width: int) -> dict[str, float] | None:
+    """The section of a center of features of this `width`, with 4 % of a budget in squared Gaussian differential
+    privacy; None where noise would be longer than any center, or features of all rows would not be in memory.
+
+    Plans that spend the budget in steps of Gaussian noise then need about 2 % more of it.
+    """
+    one = Plan.make(NoSampling(), population=population, steps=1, clip_norm=1.0, delta=delta).calibrate(epsilon)
+    noise = one.noise[0].multiplier / _SHARE
+    if noise * math.sqrt(width) > population or population * width > _MOST_NUMBERS:
+        return None
+    return {"noise": float(f"{noise:.3g}")}
+
+
+def after_center(plan: Plan, center: dict[str, float] | None, epsilon: float) -> Plan:
+    """The plan with the query of a center, if there is one, and the noise that is needed then."""
+    if center is None:
+        return plan
+    return plan.model_copy(update={"before": (RecipeCenter.model_validate(center).event,)}).calibrate(epsilon)
