@@ -1,6 +1,7 @@
 """A model for encoded tables: numbers as pieces, categories as embeddings, and fully connected layers.
 
-It needs nothing of a table but `kinds` (`Encoder.kinds`): no statistics of the data normalise it, but a center if one is bought.
+It needs nothing of a table but `kinds` (`Encoder.kinds`): no statistics of the data normalise it, unless a center was
+bought.
 """
 
 from __future__ import annotations
