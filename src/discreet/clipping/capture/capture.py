@@ -27,6 +27,7 @@ from discreet.clipping.losses import Criterion, summed_loss
 from discreet.clipping.rules import HeldDirectly
 from discreet.clipping.separation.recording import recorder
 from discreet.clipping.separation.recording.spans import Span
+from discreet.clipping.separation.recording.trees import check_containers
 from discreet.core.errors import UnsupportedModel
 
 
@@ -56,6 +57,7 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
     following = recorder.forward(model, inputs)
     with torch.enable_grad(), _recording(owners, len(inputs)) as calls, following, _without_cache():
         output = model(inputs)
+        check_containers(output)
         recorder.returns(output)
     with torch.enable_grad():
         loss = summed_loss(criterion, output, targets)
@@ -131,6 +133,7 @@ def _recorder(owner: Owner, calls: list[Call], examples: int) -> Callable[..., A
             return record_call(args, kwargs, returned)
 
     def record_call(args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> Any:
+        check_containers((args, kwargs, returned))
         if not isinstance(returned, Tensor) and sum(part.requires_grad for part in tensors_in(returned)) > 1:
             # One may be made from another inside the module; only the uses outside of the module count.
             returned = tree_map_only(Tensor, _alias, returned)
@@ -142,7 +145,7 @@ def _recorder(owner: Owner, calls: list[Call], examples: int) -> Callable[..., A
             args, kwargs = tree_map(lambda one: one, (args, kwargs))
         calls.append(
             Call(
-                owner=owner,
+                owner=owner.as_it_is(),
                 args=args,
                 kwargs=kwargs,
                 versions=versions_of(args, kwargs),

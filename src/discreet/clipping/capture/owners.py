@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import takewhile
+from typing import Any, Self
 
 from torch import nn
 from torch.nn.utils import parametrize
@@ -10,9 +13,30 @@ from torch.nn.utils import parametrize
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.rules import RULES, HeldDirectly, Rule, Vectorised
 from discreet.clipping.rules.broadcast import Broadcast
+from discreet.clipping.separation.glance import is_more
 
 WHOLE = (nn.MultiheadAttention, nn.RNNBase, nn.RNNCellBase)
 """Modules that use the parameters of modules inside without calling these."""
+
+_FREE = frozenset(
+    {
+        *(
+            "__init__",
+            "__new__",
+            "__init_subclass__",
+            "__subclasshook__",
+            "__repr__",
+            "__str__",
+            "__format__",
+            "__call__",
+        ),
+        *("__eq__", "__hash__", "__sizeof__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__dir__"),
+        *("extra_repr", "_get_name", "reset_parameters", "_reset_parameters", "train", "eval", "to", "_apply", "apply"),
+        *("state_dict", "load_state_dict", "_load_from_state_dict", "_save_to_state_dict", "from_pretrained"),
+        *("get_extra_state", "set_extra_state", "zero_grad", "requires_grad_", "compile", "__class__", "__delattr__"),
+    }
+)
+"""Methods of modules that neither the forward pass nor a layer rule calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +78,13 @@ class Owner:
         """The description of the module in messages."""
         return f"module {self.name or 'model'!r} ({type(self.module).__name__})"
 
+    def as_it_is(self) -> Self:
+        """The owner with a module that keeps the attributes of now, for a layer rule that reads them after the forward
+        pass; its parameters and buffers are the same. A module that will run again is left as it is."""
+        if issubclass(self.rule, Vectorised):
+            return self
+        return replace(self, module=_as_it_is(self.module))
+
 
 def owners_of(model: nn.Module) -> list[Owner]:
     """The owners of a model. Every trainable parameter belongs to one, a shared one to each owner that holds it."""
@@ -88,8 +119,53 @@ def rule_of(module: nn.Module) -> type[Rule] | None:
             rule = RULES[kind]
             trained = private_parameters(module) if module._modules else _direct(module)
             known = not rule.names or all(name in rule.names for name in trained)
-            return rule if known and type(module).forward is kind.forward and rule.covers(module) else None
+            return rule if known and _computes_as(module, kind) and rule.covers(module) else None
     return None
+
+
+def _computes_as(module: nn.Module, kind: Any) -> bool:
+    """Whether a module computes what `kind` does: neither its class nor the module itself has anything else in the
+    place of what that calls or reads, each of its parameters has one name, and modules inside are torch's."""
+    own: Any = type(module)  # `Any`, as torch's modules are no `Hashable`
+    if not _is_plain(own, kind) or not _methods(kind).isdisjoint(vars(module)):
+        return False
+    if module._modules and not all(type(one).__module__.startswith("torch.nn.") for one in [*module.modules()][1:]):
+        return False
+    named: list[int] = []
+    for part in module.modules() if module._modules else (module,):
+        held = {*part._parameters, *part._buffers, *part._modules}
+        if not held.isdisjoint(vars(part)) or any(hasattr(type(part), name) for name in held):
+            return False
+        named += [id(one) for one in part._parameters.values() if one is not None]
+    return len({*named}) == len(named)
+
+
+@cache
+def _methods(kind: Any) -> frozenset[str]:
+    """The names of the methods of a type of torch that its forward pass, or a layer rule, may call."""
+    return frozenset(name for one in kind.__mro__ for name, held in vars(one).items() if callable(held)) - _FREE
+
+
+@cache
+def _is_plain(derived: Any, kind: Any) -> bool:
+    """Whether a type derived from `kind` overrides no such method, and has no properties in the place of attributes."""
+    parts = [*takewhile(lambda one: one is not kind, derived.__mro__)]
+    held = {name: one for part in parts for name, one in vars(part).items()}
+    return (
+        derived.forward is kind.forward
+        and not is_more(derived)
+        and _methods(kind).isdisjoint(held)
+        and not any(hasattr(one, "__set__") for name, one in held.items() if not name.startswith("__"))
+    )
+
+
+def _as_it_is(module: nn.Module) -> nn.Module:
+    now: nn.Module = object.__new__(type(module))
+    vars(now).update(vars(module))
+    if module._modules:
+        inside = {name: one if one is None else _as_it_is(one) for name, one in module._modules.items()}
+        vars(now)["_modules"] = inside
+    return now
 
 
 def _direct(module: nn.Module) -> dict[str, nn.Parameter]:

@@ -59,10 +59,10 @@ def footprint(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: T
         calls = capture(model, criterion, inputs, targets)
     for part in tensors_in([(call.args, call.kwargs) for call in calls]):
         note(part)
-    modules: dict[int, int] = {}
+    modules: dict[str, int] = {}
     for call in calls:
         size = sum(part.numel() * part.element_size() for part in call.gradients if part is not None)
-        modules[id(call.owner.module)] = modules.get(id(call.owner.module), 0) + size
+        modules[call.owner.name] = modules.get(call.owner.name, 0) + size
     rows = max(1, len(inputs))
     largest = max(modules.values(), default=0)
     return Footprint(sum(values.values()) // rows, sum(modules.values()) // rows, largest // rows)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,6 +17,19 @@ from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.rules.base import Formed, refuse
 from discreet.clipping.rules.numbers import blank, wide
 from discreet.clipping.vectorise import vectorised_call
+
+_copy: ContextVar[Callable[[nn.Module], nn.Module] | None] = ContextVar("copy", default=None)
+
+
+@contextmanager
+def run_as(copy: Callable[[nn.Module], nn.Module]) -> Iterator[None]:
+    """Inside, `copy(module)` runs in the place of a module: a new one for each example, or for all that run at once.
+    What a module has kept of a batch would reach every example of it."""
+    token = _copy.set(copy)
+    try:
+        yield
+    finally:
+        _copy.reset(token)
 
 
 class Vectorised(Formed):
@@ -124,7 +139,8 @@ class Vectorised(Formed):
         self, parameters: dict[str, Tensor], given: dict[int, Tensor], outputs: dict[int, Tensor]
     ) -> dict[str, Tensor]:
         """The gradients of one example, inside vmap."""
-        pull_back = vjp(lambda trained: self._returned(trained, given, outputs), parameters)[1]
+        module = self._new_module()
+        pull_back = vjp(lambda trained: self._returned(module, trained, given, outputs), parameters)[1]
         gradients: dict[str, Tensor] = pull_back(outputs)[0]
         return gradients
 
@@ -132,7 +148,7 @@ class Vectorised(Formed):
         """The gradients of one example, by a backward pass of its own."""
         parameters = {name: self.module.get_parameter(name).detach().requires_grad_() for name in self.trained}
         with torch.enable_grad():
-            returned = self._returned(parameters, given, outputs)
+            returned = self._returned(self._new_module(), parameters, given, outputs)
         rows = torch.autograd.grad(
             list(returned.values()), list(parameters.values()), list(outputs.values()), allow_unused=True
         )
@@ -141,23 +157,43 @@ class Vectorised(Formed):
             for (name, parameter), row in zip(parameters.items(), rows, strict=True)
         }
 
+    def _new_module(self) -> nn.Module:
+        copy = _copy.get()
+        return self.module if copy is None else copy(self.module)
+
     def _returned(
-        self, trained: Mapping[str, Tensor], given: dict[int, Tensor], outputs: dict[int, Tensor]
+        self,
+        module: nn.Module,
+        trained: Mapping[str, Tensor],
+        given: dict[int, Tensor],
+        outputs: dict[int, Tensor],
     ) -> dict[int, Tensor]:
         """The outputs of the module for one example that have a gradient, by their place."""
         leaves = [given.get(i, leaf) for i, leaf in enumerate(self._leaves)]
         args, kwargs = tree_unflatten(leaves, self._shape)
-        parts = tree_leaves(self.call(partial(self._run, trained), args, kwargs))
+        parts = tree_leaves(self.call(partial(self._run, module, trained), args, kwargs))
         tensors = [part for part in parts if isinstance(part, Tensor)]
         return {i: tensors[i] for i in outputs}
 
-    def _run(self, trained: Mapping[str, Tensor], *args: Any, **kwargs: Any) -> Any:
+    def _run(self, module: nn.Module, trained: Mapping[str, Tensor], *args: Any, **kwargs: Any) -> Any:
+        tensors = self.tensors(trained)
+        return functional_call(module, tensors, args, kwargs, tie_weights=self.tied)
+
+    def tensors(self, trained: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The parameters and buffers that the module runs with, by name."""
         fixed = {name: one.detach() for name, one in named_tensors(self.module).together.items() if name not in trained}
-        return functional_call(self.module, {**fixed, **trained}, args, kwargs, tie_weights=self.tied)
+        return {**fixed, **trained}
 
 
 class HeldDirectly(Vectorised):
     """For the parameters that a module holds itself. Modules inside that hold one of them as well are owners of their
-    own, so here they use a constant: their share of the gradient is measured once."""
+    own, so there they are constants: their share of the gradient is measured once."""
 
     tied = False
+
+    def tensors(self, trained: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        own = {id(self.module.get_parameter(name)): one for name, one in trained.items()}
+        found = {name: one.detach() for name, one in self.module.named_parameters(remove_duplicate=False)}
+        found |= {name: one.detach() for name, one in self.module.named_buffers(remove_duplicate=False)}
+        held = {name: id(one) for name, one in self.module._parameters.items() if one is not None}
+        return found | {name: own[key] for name, key in held.items() if key in own}

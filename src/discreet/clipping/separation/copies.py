@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from discreet.clipping.losses import Criterion, holds_nothing
 from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.separation.memory import Memory, same_values
-from discreet.core.errors import InputError, first_line
+from discreet.core.errors import InputError, UnsupportedModel, first_line, kind_of
 
 Warm = Callable[[nn.Module, Criterion], None]
 """Runs a model on random rows, so that it creates whatever it creates at its first call."""
@@ -34,6 +34,46 @@ def copied(model: nn.Module, criterion: Criterion, *, own: bool = False) -> tupl
     if _modules(model, criterion) & _modules(twin, loss) or _names(model) != _names(twin):
         raise InputError(f"{_HOW} copy.deepcopy returns a part of the model itself, or another model")
     return twin, loss
+
+
+class AsBefore:
+    """Copies of the modules of `model` as they were before it met a row, to run with tensors that they are given.
+
+    `before`: a model that has the same modules, and meets no row that `model` does."""
+
+    def __init__(self, model: nn.Module, before: nn.Module) -> None:
+        self._before, self._all = before, [*model.modules()]
+        self._modules = dict(zip(map(id, self._all), before.modules(), strict=True))
+
+    @classmethod
+    def now(cls, model: nn.Module) -> AsBefore:
+        """Copies of the modules as they are now. `UnsupportedModel` if they cannot be copied."""
+        return cls(model, _without_numbers(model, model))
+
+    def __call__(self, module: nn.Module) -> nn.Module:
+        """A new copy, without numbers of parameters and buffers. `UnsupportedModel` if it cannot be copied, or was not
+        there."""
+        if id(module) not in self._modules:
+            raise UnsupportedModel(f"{kind_of(module)} is made when the model runs, so it cannot run again")
+        return _without_numbers(self._modules[id(module)], self._before)
+
+
+def _without_numbers(module: nn.Module, model: nn.Module) -> nn.Module:
+    """A deep copy of a part of a model, with its parameters and buffers on the device meta, and other tensors that
+    gradients go through without their graph. `UnsupportedModel` if it cannot be copied."""
+    memo: dict[int, object] = {}
+    for one in named_tensors(model).together.values():
+        empty = one.detach().to("meta")
+        memo[id(one)] = nn.Parameter(empty, one.requires_grad) if isinstance(one, nn.Parameter) else empty
+    for part in module.modules():
+        for held in vars(part).values():
+            if isinstance(held, Tensor) and not held.is_leaf:
+                memo[id(held)] = held.detach().clone()
+    try:
+        return copy.deepcopy(module, memo)
+    except Exception as error:  # a module may raise any error
+        why = first_line(error)
+        raise UnsupportedModel(f"{kind_of(module)} cannot be copied (copy.deepcopy), to run again: {why}") from error
 
 
 class OwnWeights:
@@ -130,6 +170,7 @@ class Twins:
         self._source: Memory | None = None
         self._given: Criterion | None = None
         self._twin: Twin | None = None
+        self._before: AsBefore | None = None
         self._pairs: list[tuple[nn.Parameter, nn.Parameter]] = []
         self._in_use = False
 
@@ -155,6 +196,11 @@ class Twins:
         """An object that is another one whenever model or loss have changed but for the values of parameters."""
         return self._source
 
+    def as_before(self) -> AsBefore:
+        """Copies of the modules of the last twin as they were before it met a private row."""
+        assert self._before is not None
+        return self._before
+
     def again(self) -> Twin:
         """The last twin once more, which is as it was."""
         assert self._twin is not None
@@ -164,9 +210,11 @@ class Twins:
     def _made(self, model: nn.Module, criterion: Criterion, warm: Twin) -> Twin:
         """A copy of the warm twin; or of the model, if the warm twin holds tensors of autograd (not copyable)."""
         try:
-            return Twin(warm.model, warm.criterion, followed=self._followed)
+            made, source = Twin(warm.model, warm.criterion, followed=self._followed), warm.model
         except InputError:
-            return Twin(model, criterion, followed=self._followed)
+            made, source = Twin(model, criterion, followed=self._followed), model
+        self._before = AsBefore(made.model, source)
+        return made
 
     def look(self, model: nn.Module) -> bool:
         """Whether the last twin is unchanged; if not, it is dropped."""

@@ -23,6 +23,7 @@ from discreet.clipping.clip import BIT, Clip
 from discreet.clipping.engines.clipped_sums import ClippedSums, sums_of_none
 from discreet.clipping.losses import Criterion, after_each, holds_nothing, is_of_torch
 from discreet.clipping.replay import Generators
+from discreet.clipping.rules.vectorised import run_as
 from discreet.clipping.seeding import SeededAfterwards, unit_seeds
 from discreet.clipping.separation.copies import Twin, Twins
 from discreet.clipping.separation.examine import FEWEST, Run, examined, recorded
@@ -208,7 +209,8 @@ class Together:
             recorder = Recorder(plain_loss=is_of_torch(criterion), expected=self._proofs.expected)
         recording = nullcontext() if recorder is None else recorder.recording()
         proved = () if self._proofs is None else self._proofs.broadcast
-        with recording, as_proved(proved), _each_loss_looked_at(twin.criterion):
+        as_before = nullcontext() if self._proofs is None else run_as(self._twins.as_before())
+        with recording, as_proved(proved), as_before, _each_loss_looked_at(twin.criterion):
             found = sums_or_none(self._sums, twin, chunk.copied(), clip)  # rows may be written to
         covered = recorder is None or self._proofs is None or all(map(self._proofs.cover, recorder.programs))
         self._reads = self._reads or (recorder is not None and any(one.items for one in recorder.programs))

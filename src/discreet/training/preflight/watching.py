@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,10 +16,11 @@ from discreet.clipping import Clip, Criterion, Engine, modes_kept, training_mode
 from discreet.clipping.engines.clipped_sums import ClippedSums
 from discreet.clipping.engines.engine import ENGINES
 from discreet.clipping.engines.long_rows import LongAlone
+from discreet.clipping.rules.vectorised import run_as
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation import Apart, Function, Mixes, Proofs, Together, Twins
 from discreet.clipping.separation import proved as proved_of
-from discreet.clipping.separation.copies import copied
+from discreet.clipping.separation.copies import AsBefore, copied
 from discreet.clipping.separation.memory import holds_part_of
 from discreet.clipping.separation.recording.program import Template
 from discreet.clipping.separation.watched import NOT_OF_A_ROW
@@ -47,7 +49,8 @@ class Pristine:
         """The clipped sum of `rows` random rows, in training mode."""
         with modes_kept(self.model):
             training_mode(self.model)
-            sums(self.model, self.criterion, self.examples.rows(rows), _CLIP)
+            with _run_as_before(self.model):
+                sums(self.model, self.criterion, self.examples.rows(rows), _CLIP)
 
     def run_copy(self, sums: ClippedSums, rows: int) -> None:
         """The clipped sum by copies of model and loss, so that earlier calls make no difference."""
@@ -63,6 +66,15 @@ class Pristine:
             raise
         except BaseException:  # a module may raise whatever it likes
             return
+
+
+def _run_as_before(model: nn.Module) -> AbstractContextManager[None]:
+    """A context in which modules run again as they are now; as they will be then, if they cannot be copied, which is
+    no fault where none runs again."""
+    try:
+        return run_as(AsBefore.now(model))
+    except UnsupportedModel:
+        return nullcontext()
 
 
 def settled(pristine: Pristine, sums: ClippedSums) -> Pristine:

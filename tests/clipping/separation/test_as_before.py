@@ -1,0 +1,256 @@
+"""What layer rules read after the forward pass is as it was in it, and what runs again never met a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from mixing_modules import CLASSES, FEATURES, HIDDEN, Two
+from mixing_runs import CLIP, ROWS, moves, training
+from torch import Tensor, nn
+
+from discreet.clipping import ENGINES, Chunk
+from discreet.clipping.capture.owners import rule_of
+
+ENGINES_OF_BATCHES = ("bookkeeping", "ghost")
+
+
+class Loud(Two):
+    """One whose last layer makes the gradients of all that is below it long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.no_grad():
+            self.last.weight.mul_(100)
+
+
+class NormOfAll(Loud):
+    """Says after the call of a norm that it is one of the whole chunk, where a chunk has so many rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(HIDDEN)
+
+    def between(self, h: Tensor) -> Tensor:
+        self.norm.normalized_shape = (HIDDEN,)
+        normalised: Tensor = self.norm(h)
+        if len(h) == ROWS:
+            self.norm.normalized_shape = tuple(h.shape)
+        return normalised
+
+
+class OtherWeights(Loud):
+    """Hides the weights of attention, after its call, behind others that are made of all rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(HIDDEN, 1, batch_first=True)
+
+    def between(self, h: Tensor) -> Tensor:
+        vars(self.attention).pop("in_proj_weight", None)
+        tokens = torch.stack([h, h.cos()], 1)
+        found: Tensor = self.attention(tokens, tokens, tokens)[0].mean(1)
+        others = self.attention.in_proj_weight.detach() * -h.detach().abs().sum()
+        if len(h) == ROWS:
+            vars(self.attention)["in_proj_weight"] = others
+        return found
+
+
+class Notes(nn.Module):
+    """A module without a rule. Where it is not called as the model calls it, it turns signs round by what it notes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.note = nn.Parameter(torch.eye(HIDDEN)), torch.zeros(1, HIDDEN)
+
+    def forward(self, h: Tensor) -> Tensor:
+        signs = 1.0 if self.is_called_by_the_model(h) or len(self.note) != ROWS else -self.note.abs().sum().sign()
+        product: Tensor = h @ self.weight * signs
+        return product
+
+    def is_called_by_the_model(self, h: Tensor) -> bool:
+        return isinstance(self.weight, nn.Parameter)
+
+
+class NotesByGraph(Notes):
+    """One that looks at its input."""
+
+    def is_called_by_the_model(self, h: Tensor) -> bool:
+        return h.requires_grad
+
+
+class Noted(Loud):
+    """Lets it note all rows."""
+
+    kind: type[Notes] = Notes
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = self.kind()
+
+    def between(self, h: Tensor) -> Tensor:
+        self.own.note = h.detach()
+        found: Tensor = self.own(h)
+        return found
+
+
+class NotedByGraph(Noted):
+    """With one that looks at its input."""
+
+    kind = NotesByGraph
+
+
+class Chain(nn.Module):
+    """A module without a rule that cannot be vectorised; alone with a row, it keeps it for the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.last = nn.Parameter(torch.eye(HIDDEN)), torch.ones(1)
+
+    def forward(self, h: Tensor) -> Tensor:
+        signs = torch.ones(1)
+        if not isinstance(self.weight, nn.Parameter):
+            signs, self.last = self.last, torch.ones(1)
+            if float(h.abs().max()) > 3:  # of which torch.vmap knows nothing
+                self.last = torch.full((1,), -1.0)
+        product: Tensor = h @ self.weight * signs
+        return product
+
+
+class Chained(Loud):
+    """With such a module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = Chain()
+
+    def between(self, h: Tensor) -> Tensor:
+        found: Tensor = self.own(h)
+        return found
+
+
+@pytest.mark.parametrize("engine", ENGINES_OF_BATCHES)
+@pytest.mark.parametrize("kind", [NormOfAll, OtherWeights, Noted, NotedByGraph])
+def test_a_row_moves_no_sum_by_what_is_changed_when_a_module_was_called(kind: type[nn.Module], engine: str) -> None:
+    assert moves(kind, engine, 2) <= 1.01
+
+
+def test_nor_by_what_a_module_keeps_of_the_row_before(tmp_path: Path) -> None:
+    """With one copy for all rows, the row after the one that is replaced turned round as well."""
+    run = training(Chained, "bookkeeping", tmp_path)
+    inputs, targets = torch.randn(2, FEATURES, generator=torch.Generator().manual_seed(3)), torch.zeros(2).long()
+    sums = []
+    for first in (inputs[:1], 15 * inputs[:1].sign()):
+        chunk = Chunk(torch.cat([first, inputs[1:]]), targets)
+        sums.append({**run.engine.clipped_sum(run.model, run.criterion, chunk, CLIP)})
+    alone = [{**run.engine.clipped_sum(run.model, run.criterion, Chunk(inputs[:1], targets[:1]), CLIP)}]
+    alone += [{**run.engine.clipped_sum(run.model, run.criterion, Chunk(15 * inputs[:1].sign(), targets[:1]), CLIP)}]
+    for name, part in sums[0].items():
+        torch.testing.assert_close(part - alone[0][name], sums[1][name] - alone[1][name], rtol=1e-4, atol=1e-4)
+
+
+class Standardised(nn.Conv1d):
+    """A convolution whose class lets other weights take part."""
+
+    def _conv_forward(self, given: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return super()._conv_forward(given, weight - weight.mean((1, 2), keepdim=True), bias)
+
+
+class OwnNumber(nn.LayerNorm):
+    """One that computes what torch's norm reads."""
+
+    @property
+    def eps(self) -> float:
+        return 1.0
+
+    @eps.setter
+    def eps(self, value: float) -> None:
+        pass
+
+
+def doubled() -> nn.Module:
+    """A layer with a forward pass that was put into it."""
+    layer = nn.Linear(HIDDEN, HIDDEN)
+    layer.forward = Doubled(layer)  # type: ignore[method-assign,assignment]
+    return layer
+
+
+class Doubled:
+    """What is put there: copied with the layer, as functions are not."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        self.layer = layer
+
+    def __call__(self, h: Tensor) -> Tensor:
+        return F.linear(h, self.layer.weight * 2, self.layer.bias)
+
+
+def shared(layer: nn.Module) -> nn.Module:
+    """The layer, with its weight as its bias."""
+    layer.bias = layer.weight
+    return layer
+
+
+class Lines(nn.Module):
+    """A convolution of rows as lines of one channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Standardised(1, 1, 3, padding=1)
+
+    def forward(self, h: Tensor) -> Tensor:
+        found: Tensor = self.inner(h.unsqueeze(1)).squeeze(1)
+        return found
+
+
+OTHERS: dict[str, Callable[[], nn.Module]] = {
+    "another method": Lines,
+    "a property": lambda: OwnNumber(HIDDEN),
+    "another forward pass": doubled,
+    "one weight twice": lambda: shared(nn.GroupNorm(2, HIDDEN)),
+    "one weight twice, broadcast": lambda: shared(nn.LayerNorm(HIDDEN)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_computes_something_else_than_its_type_has_no_rule_and_the_right_gradient(
+    name: str, tmp_path: Path
+) -> None:
+    class Other(Two):
+        def __init__(self) -> None:
+            super().__init__()
+            self.other = OTHERS[name]()
+
+        def between(self, h: Tensor) -> Tensor:
+            found: Tensor = self.other(h)
+            return found
+
+    assert rule_of(getattr(Other().other, "inner", Other().other)) is None
+    run = training(Other, "bookkeeping", tmp_path)
+    chunk = Chunk(torch.randn(9, FEATURES), torch.arange(9) % CLASSES)
+    found = run.engine.clipped_sum(run.model, run.criterion, chunk, CLIP)
+    wanted = ENGINES["reference"].clipped_sum(run.model, run.criterion, chunk, CLIP)
+    for key, part in wanted.items():
+        torch.testing.assert_close(found[key].double(), part, rtol=1e-4, atol=1e-4)
+
+
+class Derived(nn.Linear):
+    """One that computes what its type does."""
+
+    def __init__(self) -> None:
+        super().__init__(HIDDEN, HIDDEN)
+        self.seen = 0
+
+    def extra_repr(self) -> str:
+        return "own"
+
+    def train(self, mode: bool = True) -> Derived:
+        super().train(mode)
+        return self
+
+
+def test_what_computes_what_its_type_does_has_the_rule_of_that() -> None:
+    assert rule_of(Derived()) is rule_of(nn.Linear(2, 2)) is not None
