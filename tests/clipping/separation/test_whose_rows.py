@@ -7,8 +7,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from mixing_modules import Two
+from mixing_runs import moves
 from torch import Tensor, nn
 
+from discreet import UnsupportedModel
 from discreet.clipping import ENGINES, Chunk, Clip
 from discreet.clipping.separation import Mixes, proved
 
@@ -144,3 +147,47 @@ class Same(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.as_tensor(x)
+
+
+class Beside(Two):
+    """Returns a tensor beside its rows that is the same for every batch, and longer than most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("signs", torch.cat([torch.ones(40), torch.tensor([1.0, -1.0]).repeat(30)]))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.last(torch.tanh(self.first(x))), self.signs
+
+
+class PartOfIt(Beside):
+    """As much of it as there are rows."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        output, signs = super().forward(x)
+        return output, signs[: len(x)]
+
+
+class ForEach(Beside):
+    """The same numbers for each example, and nothing of each."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+        output, signs = super().forward(x)
+        return output, signs[:2].expand(len(x), -1), x[:, :0]
+
+
+def by_sign(output: tuple[Tensor, ...], target: Tensor) -> Tensor:
+    """A loss that weighs examples."""
+    return nn.functional.cross_entropy(output[0], target) * output[1].flatten()[0]
+
+
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])
+@pytest.mark.parametrize("kind", [Beside, PartOfIt])
+def test_no_example_gets_what_lies_at_its_place(kind: type[nn.Module], engine: str) -> None:
+    """By such weights, a row that left moved the sum by eight clip norms."""
+    with pytest.raises(UnsupportedModel, match=r"is the same for every batch|is returned depends on several examples"):
+        moves(kind, engine, 1, loss=lambda: by_sign, long=0)
+
+
+def test_the_same_numbers_for_each_are_fine() -> None:
+    assert moves(ForEach, "bookkeeping", 1, loss=lambda: by_sign, long=0) <= 1.01

@@ -46,8 +46,15 @@ def prove(template: Template) -> None:
 
 
 def _check_returned(labels: Labels, program: Program) -> None:
+    """`Mixes` unless each tensor that the model returns has a row for each example: the loss of an example gets one."""
     for argument in program.returned:
-        if labels.of(argument.ref) not in (BATCH, SHARED, UNIFORM):
+        label = labels.of(argument.ref)
+        if label == SHARED and argument.ref.kind != "empty":
+            raise Mixes(
+                f"the model returns a tensor of shape {tuple(argument.shape)} that is the same for every batch, of "
+                "which an example would get the row at its place; leave it out, or return it once for each (.expand)"
+            )
+        if label not in (BATCH, UNIFORM, SHARED):
             raise Mixes(labels.why("what is returned"))
 
 

@@ -23,7 +23,7 @@ from discreet.clipping.engines.engine import Gradients
 from discreet.clipping.engines.long_rows import LongAlone
 from discreet.clipping.seeding import seed_torch, unit_seeds
 from discreet.clipping.separation import Proofs, Together, Twins
-from discreet.clipping.separation.copies import Twin
+from discreet.clipping.separation.copies import AsBefore, Twin
 from discreet.clipping.separation.examine import FEWEST
 from discreet.clipping.separation.memory import Memory
 from discreet.clipping.separation.recording.recorder import as_proved
@@ -53,6 +53,7 @@ class ShardedTwins(Twins):
             self._source, self._given, self._twin = Memory(model, criterion), criterion, None
         if self._twin is None:
             self._twin = Twin(model, criterion, followed=True, own=False)
+            self._before = AsBefore(self._twin.model, model)
             GatheredLayers(self._twin.model, self._lockstep)
         self._in_use = True
         return self._twin
