@@ -148,6 +148,8 @@ def test_who_signed_is_asked_with_a_key(signed: Path, tmp_path: Path) -> None:
     signature.new_key(tmp_path / "other")
     assert why(signed, str(tmp_path / "key.pub")) is None
     assert "another key" in (why(signed, str(tmp_path / "other.pub")) or "")
+    said = "REJECTED: the certificate supports its claim, but nothing shows who vouches for it: signed by "
+    assert verify(signed, str(tmp_path / "other.pub")).summary.startswith(said)
     (signed / "signature.json").unlink()
     assert why(signed) is None
     assert "not signed" in (why(signed, str(tmp_path / "key.pub")) or "")

@@ -98,6 +98,7 @@ def test_a_table_is_centered_and_the_certificate_covers_it(capsys: pytest.Captur
     center = load_file("out/released.safetensors")["center"]
     predictor = load("out")
     assert torch.equal(Uncentered(predictor.model).part.center, center)
+    assert "of shape (5,), encoded; predict_table takes a file" in repr(predictor)
     assert center.norm() > 0.5  # the rows have most of their length in common
     spoilt = tabular(**json.loads(Path("out/model.json").read_text())["model"]["arguments"])
     spoilt.load_state_dict(load_file("out/model.safetensors"))

@@ -52,11 +52,12 @@ class Predictor:
 
     def _facts(self) -> dict[str, object]:
         claim = self.certificate["claim"]
+        encoded = "" if self.spec.table is None else ", encoded; predict_table takes a file of rows as they are"
         return {
             "title": None if self.spec.about is None else self.spec.about.title,
             "model": type(self.model).__name__,
             "parameters": f"{sum(tensor.numel() for tensor in self.model.parameters()):,}",
-            "rows": None if self.spec.inputs is None else f"of shape {self.spec.inputs}",
+            "rows": None if self.spec.inputs is None else f"of shape {self.spec.inputs}{encoded}",
             "epsilon": f"at most {places_up(claim['epsilon'])} at delta {delta_up(claim['delta'])}",
             "protected": f"one {claim['unit']}, {claim['adjacency']}",
             "started from": ", ".join(one.line for one in EarlierRun.named(self.certificate.get("warm_start"))) or None,
@@ -65,8 +66,9 @@ class Predictor:
     def scores(self, inputs: Tensor | ArrayLike) -> Tensor:
         """The model's outputs on `inputs` (rows, ...), which are like those of training: shape (rows, outputs).
 
-        Rows are raw, before features; if their shape is known, flat rows will do. A model of your own takes them as in
-        training: floating point in the type of its weights, whole numbers (words, codes) as int64.
+        Rows are raw, before features; if their shape is known, flat rows will do. Those of a table are encoded, as by
+        `encode_table`. A model of your own takes them as in training: floating point in the type of its weights, whole
+        numbers (words, codes) as int64.
         """
         rows = self.prepared(inputs)
         with torch.no_grad(), self._known_codes() if self._takes_codes else self._as_in_training(rows):

@@ -262,6 +262,9 @@ def _summary(facts: dict[str, Any], checks: list[Check]) -> str:
     if failed and failed <= {"pages", "other files", "files"}:
         said = "REJECTED: the certificate supports its claim, but files beside it are not those that were certified"
         return "; ".join([said, *notes])
+    if failed == {"signature"}:
+        detail = next(check.detail for check in checks if not check.passed)
+        return f"REJECTED: the certificate supports its claim, but nothing shows who vouches for it: {detail}"
     if failed:
         return "REJECTED: the certificate does not support its claim"
     claim = facts["claim"]
