@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def test_held_out_accuracy_costs_nothing_more_and_is_shown(capsys: Capture) -> N
     out, err = capsys.readouterr()
     assert "buys holdout accuracy once, +/- " in err
     assert "with these metrics" in err
-    assert "holdout accuracy " in out
+    assert re.search(r"^holdout accuracy \S+ \+/- \S+ of noise, bought on private rows$", out, re.MULTILINE)
+    assert "How other rows would do is less certain" in Path("out/report.html").read_text()
     assert verify("out").accepted
     published = json.loads(Path("out/certificate.json").read_text())
     shown = {one["metric"]: one["value"] for one in published["bought_metrics"]}
@@ -74,7 +76,7 @@ def test_training_metrics_are_priced_before_the_run(capsys: Capture) -> None:
     assert facts["metrics"][0]["standard_deviation"] == pytest.approx(20 * 0.5 / 200)
     assert run(["plan", "mine.yaml", "--no-probe"]) == 0
     out = capsys.readouterr().out
-    assert "buys training accuracy 3 times, each +/- 0.05 (one standard deviation)" in out
+    assert "buys training accuracy 3 times, each +/- 0.05 of noise (one standard deviation)" in out
     assert "without them" in out
     assert run(["train", "mine.yaml", "--data", "mine.npz", "--out", "out", "--json"]) == 0
     bought = json.loads(capsys.readouterr().out)["bought"]

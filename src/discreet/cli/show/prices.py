@@ -69,7 +69,7 @@ def lines(facts: Mapping[str, Any]) -> Sequence[str]:
         name, exact = metric["metric"].replace("_", " "), f"+/- {metric['standard_deviation']:.2g}"
         if "times" in metric:
             times = f"{metric['times']} times, each" if metric["times"] > 1 else "once,"
-            found.append(f"buys {name} {times} {exact} (one standard deviation)")
+            found.append(f"buys {name} {times} {exact} of noise (one standard deviation)")
         else:
             found.append(f"buys {name} after each phase, {exact}, for {metric['part_of_the_budget']:.2%} of the budget")
     alone = facts.get("epsilon_without_metrics")
@@ -158,6 +158,6 @@ def certified(guarantee: Guarantee) -> str:
 def results(bought: Sequence[Bought]) -> Sequence[str]:
     """The last bought value of every metric, one line each."""
     return [
-        f"{one.metric.replace('_', ' ')} {one.value:.4g} +/- {one.deviation:.2g}, bought on private rows"
+        f"{one.metric.replace('_', ' ')} {one.value:.4g} +/- {one.deviation:.2g} of noise, bought on private rows"
         for one in {one.metric: one for one in bought}.values()
     ]
