@@ -248,6 +248,21 @@ def test_what_has_no_center_is_refused() -> None:
         recipe(model={"name": "mlp", "inputs": 5, "outputs": 2, "hidden": [3]})
 
 
+def test_components_and_a_center_are_refused_together() -> None:
+    """One run answers one of these queries, and a charge of one would be lost."""
+    facts = {"data": "npz", "model": {"name": "linear", "inputs": 2, "outputs": 2}, "center": {"noise": 2.0}}
+    facts |= {"optimizer": {"name": "sgd", "lr": 0.1}, "population": 150, "rate": 0.5, "steps": 3, "clip_norm": 1.0}
+    facts |= {"epsilon": 3.0, "delta": 1e-3, "components": {"count": 2, "noise": 8.0}}
+    with pytest.raises(InputError, match="components or a center, not both"):
+        validate(Recipe, facts, "recipe")
+
+
+def test_a_model_is_centered_by_its_center_alone() -> None:
+    for centered in (True, False):
+        with pytest.raises(InputError, match="center says whether"):
+            recipe(model=table_recipe(schema(), 3.0, None)["model"] | {"centered": centered})
+
+
 def test_arrays_and_images_are_centered() -> None:
     """A recipe on arrays that asks for it; a folder of images by default, but not one whose noise would be longer."""
     random = np.random.Generator(np.random.PCG64(1))
@@ -267,6 +282,17 @@ def test_arrays_and_images_are_centered() -> None:
         changed = schema(columns=images, population=population)
         assert (table_recipe(changed, 1.0, None)["center"] is not None) == centered
         assert table_recipe(changed, 1.0, None, queries=False)["center"] is None
+
+
+def test_all_rungs_of_the_debug_ladder_are_centered(capsys: pytest.CaptureFixture[str]) -> None:
+    """As the run is: its mean is next to exact where noise is, and exact without privacy."""
+    facts = ["--schema", "schema.yaml", "--epsilon", "3", "--test", "public.csv", "--all-public", "--json"]
+    assert run(["debug", "private.csv", *facts]) == 0
+    rungs = {rung["name"]: rung["metrics"] for rung in json.loads(capsys.readouterr().out)}
+    assert all(rungs[name]["accuracy"] > 0.8 for name in ("plain", "clipped", "noisy"))
+    assert run(["debug", "private.csv", *facts, "--set", "center=null"]) == 0
+    rungs = {rung["name"]: rung["metrics"] for rung in json.loads(capsys.readouterr().out)}
+    assert rungs["noisy"]["accuracy"] < 0.6
 
 
 def test_estimators_are_centered() -> None:

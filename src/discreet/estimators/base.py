@@ -39,7 +39,7 @@ from discreet.publication import publish
 from discreet.publication.certificate import certificate
 from discreet.publication.publishing import as_file
 from discreet.recipes import Recipe
-from discreet.recipes.assemble import Ready, Run, carry_out, training_on, with_center
+from discreet.recipes.assemble import Ready, Run, carry_out, centered_training
 from discreet.recipes.table_recipe import table_recipe
 from discreet.training.run.run_folder import new_name
 
@@ -124,8 +124,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if hasattr(self, "trained_"):
             logger.warning("this estimator was fitted before; what each fit is charged adds up (docs/estimators.md)")
         folder = Path(self.run_dir or new_name())
-        run, model = Run(folder, ledger=self.ledger, dataset_id=self.dataset_id), recipe.build_model()
-        training = training_on(recipe, ready, model, with_center(recipe, ready, model, run))
+        training = centered_training(recipe, ready, Run(folder, ledger=self.ledger, dataset_id=self.dataset_id))
         try:
             trained = carry_out(recipe, training, progress=False)
         except Interrupted as stop:

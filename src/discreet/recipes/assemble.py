@@ -64,8 +64,7 @@ def assemble(recipe: Recipe, split: Split, run: Run) -> Training:
     training is assembled on made-up components first, so that mistakes cost nothing.
     """
     if recipe.components is None:
-        ready, model = ready_of(recipe, split), recipe.build_model()
-        return training_on(recipe, ready, model, with_center(recipe, ready, model, run))
+        return centered_training(recipe, ready_of(recipe, split), run)
     vectors = kept_tensor(run.path, COMPONENTS) if run.resume else _bought(recipe, recipe.components, split, run)
     ready = ready_of(recipe, on_components(split, vectors))
     return training_on(recipe, ready, recipe.build_model(), replace(run, resume=True))
@@ -83,6 +82,12 @@ def _bought(recipe: Recipe, components: RecipeComponents, split: Split, run: Run
         run,
         recipe.noise,
     )
+
+
+def centered_training(recipe: Recipe, ready: Ready, run: Run) -> Training:
+    """The training of a recipe on prepared parts, after its center was bought, if it has one."""
+    model = recipe.build_model()
+    return training_on(recipe, ready, model, with_center(recipe, ready, model, run))
 
 
 def with_center(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Run:
@@ -103,7 +108,7 @@ def with_center(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Run
 
 
 def features_of(front_end: nn.Module, data: PrivateData) -> Tensor:
-    """The features of all private rows, those of each computed from it alone; (rows, width)."""
+    """The features of all rows, those of each computed from it alone; (rows, width)."""
     found = Precomputed(front_end)
     blocks = np.array_split(np.arange(data.rows), math.ceil(data.rows / _AT_ONCE))
     return torch.cat([found(data.fetch(block)[0]) for block in blocks])

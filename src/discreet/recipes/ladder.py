@@ -30,8 +30,10 @@ from discreet.core.errors import DiscreetError, InputError, PrivacyViolation
 from discreet.data import Split, as_private
 from discreet.methods import NoiseAware, RunningAverage
 from discreet.randomness import TestStream
-from discreet.recipes.assemble import Run, assemble, carry_out, criterion_for, ready_of, training_on
+from discreet.recipes.assemble import Run, assemble, carry_out, centered_training, criterion_for, features_of, ready_of
+from discreet.recipes.models.centered import Uncentered, set_center
 from discreet.recipes.recipe import Recipe
+from discreet.recipes.sections.center import RecipeCenter
 from discreet.training import Trained
 from discreet.training.augmented_views import transformed
 from discreet.training.public.evaluation import evaluate
@@ -114,14 +116,15 @@ def plain(recipe: Recipe, split: Split, rows: Rows) -> Mapping[str, float]:
 
     This is an ordinary torch loop, which shares no code with private steps.
     """
-    model = recipe.build_model()
+    model, data = recipe.build_model(), as_private(recipe.augmented(rows.learn))
+    if recipe.center is not None:
+        set_center(model, features_of(Uncentered(model), data).mean(0))
     optimizer = recipe.build_optimizer(model)
     if isinstance(optimizer, NoiseAware):
         raise InputError(f"{recipe.optimizer.name} is made of the noise of private steps; it has no plain run")
     scheduler = recipe.build_scheduler(optimizer)
     average = None if recipe.averaging is None else RunningAverage(model, recipe.averaging)
     criterion = rows.criterion or criterion_for(rows.learn[1].is_floating_point(), split.values)
-    data = as_private(recipe.augmented(rows.learn))
     generator = np.random.Generator(np.random.PCG64(1))
     size = min(data.rows, max(1, round(_batch(recipe))))
     for step in range(recipe.steps):
@@ -142,6 +145,8 @@ def run(name: str, recipe: Recipe, split: Split, rows: Rows, folder: Path) -> Tr
     if name == "clipped":
         schedule = f"uniform:initial={_NEXT_TO_NONE * _batch(recipe)!r}"
         changes |= {"epsilon": None, "schedule": schedule, "adaptive": None}
+        if recipe.center is not None:  # a mean over as many rows
+            changes["center"] = RecipeCenter(noise=_NEXT_TO_NONE * recipe.population)
     recipe = recipe.model_copy(update=changes)
     count = int(recipe.population)
     places = torch.arange(count) % len(rows.learn[1])
@@ -152,7 +157,7 @@ def run(name: str, recipe: Recipe, split: Split, rows: Rows, folder: Path) -> Tr
     if rows.criterion is None:
         return carry_out(recipe, assemble(recipe, made, options), progress=False)
     ready = replace(ready_of(recipe, made), criterion=rows.criterion)
-    return carry_out(recipe, training_on(recipe, ready, recipe.build_model(), options), progress=False)
+    return carry_out(recipe, centered_training(recipe, ready, options), progress=False)
 
 
 def _private(name: str, recipe: Recipe, split: Split, rows: Rows) -> Mapping[str, float]:

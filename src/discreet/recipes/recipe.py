@@ -35,7 +35,7 @@ from discreet.recipes.models.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, one_of
 from discreet.recipes.sections.adaptive import Adaptive
 from discreet.recipes.sections.bands import Bands, in_turns
-from discreet.recipes.sections.center import RecipeCenter
+from discreet.recipes.sections.center import RecipeCenter, check_first
 from discreet.recipes.sections.components import RecipeComponents
 from discreet.recipes.sections.data import Source
 from discreet.recipes.sections.fixed_features import Features, build_front_end, named, with_features
@@ -155,8 +155,7 @@ class Recipe(Frozen):
         watched = self.watch in {metric.name for metric in self.bought}
         if self.patience is not None and not (self.validation or watched):
             raise ValueError("patience needs validation, the share of the public test rows that it looks at")
-        for first in self._bought_first:
-            first.check(self.table, self.model.name)
+        check_first(self._bought_first, self.table, self.model)
         if self.table is not None and self._sampling.SIZE_IS_PUBLIC and self.table.drops:
             raise ValueError(
                 f"with this sampling the number of rows is public, but some are dropped by {self.table.drops[0]!r}, so "

@@ -4,6 +4,7 @@ step."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from discreet.core.adjacency import Query
 from discreet.core.events import Gaussian
@@ -11,6 +12,8 @@ from discreet.data.tables import Schema, columns_bought
 from discreet.plan import NoSampling, Plan
 from discreet.plan.pydantic_base import Frozen
 from discreet.plan.sampling import Positive
+from discreet.recipes.named import Named
+from discreet.recipes.sections.components import RecipeComponents
 
 _MODELS = ("linear", "tabular")
 
@@ -38,6 +41,17 @@ class RecipeCenter(Frozen):
             raise ValueError(f"center goes with the models {' and '.join(_MODELS)}; leave it out")
         if table is not None and columns_bought(table):
             raise ValueError("center needs all ranges and categories declared, and some are bought; leave it out")
+
+
+def check_first(bought: Sequence[RecipeComponents | RecipeCenter], table: Schema | None, model: Named) -> None:
+    """`ValueError` for what a run cannot buy before its first step: of components and a center it buys one. A model
+    does not say itself whether it has a center."""
+    for first in bought:
+        first.check(table, model.name)
+    if len(bought) > 1:
+        raise ValueError("give components or a center, not both: a run buys one of them")
+    if "centered" in model.model_dump():
+        raise ValueError("center says whether a model is centered; leave out model.centered")
 
 
 def center_within(epsilon: float, delta: float, population: float, width: int) -> dict[str, float] | None:
