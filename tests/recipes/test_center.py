@@ -39,6 +39,7 @@ from discreet.recipes.models.centered import Centered, Uncentered, set_center
 from discreet.recipes.models.models import linear
 from discreet.recipes.models.tabular import CenteredColumns, UnitColumns, tabular
 from discreet.recipes.table_recipe import table_recipe
+from discreet.training import Training
 from discreet.training.run import first_tensors
 from discreet.training.run.first_tensors import shrunk
 from discreet.verification.checks.released_tensors import check_released
@@ -228,6 +229,40 @@ def test_a_run_goes_on_with_its_center(monkeypatch: pytest.MonkeyPatch, capsys: 
     capsys.readouterr()
     assert run(["train", "--resume", "lost"]) == 2
     assert "has no center" in capsys.readouterr().err
+
+
+def test_a_model_without_its_center_is_not_loaded() -> None:
+    assert run(train()) == 0
+    path = Path("out/certificate.json")
+    facts = json.loads(path.read_text())
+    del facts["released"]
+    path.write_text(json.dumps(facts))
+    with pytest.raises(InputError, match="lacks the center"):
+        load("out")
+
+
+def test_a_run_that_starts_from_a_center_names_its_run() -> None:
+    """The center was bought on the rows of another run, even where no weight of that run is left."""
+    assert run(train()) == 0
+    predictor = load("out")
+    with torch.no_grad():
+        for weight in predictor.model.parameters():
+            weight.zero_()
+    plan = Plan.poisson(population=200, batch=50, steps=1, clip_norm=1.0, delta=1e-3).calibrate(3.0)
+    optimizer = torch.optim.SGD(predictor.model.parameters(), lr=0.1)
+    data = torch.rand(200, 5), torch.zeros(200, dtype=torch.int64)
+    trained = Training(plan, predictor.model, nn.CrossEntropyLoss(), optimizer, data, run="next.run").run(
+        progress=False
+    )
+    assert [one.run for one in trained.warm_start] == [predictor.certificate["ledger"]["entries"][0]["run"]]
+
+
+def test_a_run_that_leaves_the_center_out_is_that_of_a_table_without_one() -> None:
+    """So that what follows from the noise of the steps is the same when it is said again."""
+    assert run(train("--set", "center=null")) == 0
+    kept = validate(Recipe, json.loads(Path("out.run/job.json").read_text())["recipe"], "recipe")
+    without = validate(Recipe, table_recipe(schema(), 3.0, None, queries=False), "recipe")
+    assert kept.optimizer == without.optimizer != recipe().optimizer
 
 
 def test_a_mistake_costs_nothing() -> None:

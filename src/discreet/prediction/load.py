@@ -180,7 +180,11 @@ def load(folder: str | Path, model: nn.Module | None = None) -> Predictor:
     model.load_state_dict(state)
     if _CENTER in released:
         set_center(model, released[_CENTER])
+    elif spec.model is not None and spec.model.arguments.get("centered"):
+        raise InputError(f"{folder} lacks the center that its model subtracts; ask for the folder again")
     _remember(folder, facts, state, tensor_digests(content[MODEL]))
+    if _CENTER in released and _varies(released[_CENTER]):
+        remember([tensor_digests(content[RELEASED])[_CENTER]], (EarlierRun.of_certificate(facts),))
     return Predictor(model.eval(), spec, facts, tuple(build_step(step, released) for step in spec.preprocessing))
 
 
@@ -206,7 +210,7 @@ def _remember(folder: Path, facts: dict[str, Any], state: dict[str, Tensor], dig
 
     Those that the run did not move may be of the runs that it started from; zeros and ones are nobody's.
     """
-    varied = {name for name, one in state.items() if one.numel() > 1 and bool((one != one.flatten()[0]).any())}
+    varied = {name for name, one in state.items() if _varies(one)}
     try:
         own, earlier = EarlierRun.of_certificate(facts), EarlierRun.named(facts.get("warm_start"))
         initial, private = facts["model"]["initial"], set(facts["model"]["private"])
@@ -217,6 +221,10 @@ def _remember(folder: Path, facts: dict[str, Any], state: dict[str, Tensor], dig
         raise InputError(
             f"{folder} has a certificate that does not say which run made which tensors; ask for the folder again"
         ) from None
+
+
+def _varies(tensor: Tensor) -> bool:
+    return tensor.numel() > 1 and bool((tensor != tensor.flatten()[0]).any())
 
 
 def _build(spec: ModelSpec, state: dict[str, Tensor]) -> nn.Module:

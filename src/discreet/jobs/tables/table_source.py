@@ -272,6 +272,8 @@ def recipe_for(
     rest = {name: value for name, value in overrides.items() if name not in data}
     chosen = data["steps"]
     recipe = recipe_of(data, "recipe of the table", settings, rest)
+    if recipe.center is None and data["center"] is not None:  # what else follows from the noise of its steps
+        return recipe_for(path, options, settings, overrides, queries=False)
     averaging = recipe.averaging
     if averaging is None or recipe.steps == chosen or any(setting.startswith("averaging") for setting in settings):
         return recipe

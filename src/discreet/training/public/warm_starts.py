@@ -14,7 +14,7 @@ from torch import nn
 from discreet.certificate import earlier_runs
 from discreet.certificate.earlier_runs import EarlierRun, together
 from discreet.clipping.admission.admission import private_names
-from discreet.clipping.digests import tensor_digest
+from discreet.clipping.digests import hidden_digests, tensor_digest
 from discreet.core.disk import write_durably
 from discreet.core.errors import InputError
 from discreet.plan import AdaptivePlan, Plan
@@ -27,12 +27,13 @@ _WEIGHTS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 def started_from(model: nn.Module, declared: Mapping[str, str]) -> tuple[EarlierRun, ...]:
-    """The runs that released weights of `model`. `declared`: digests of its state, in which weights below adapters
-    have one digest together."""
+    """The runs that released weights of `model`, or a center in it. `declared`: digests of its state, in which weights
+    below adapters have one digest together."""
     if not earlier_runs.remembered():
         return ()
     plain = [one for one in model.parameters() if type(one) is nn.Parameter and one.dtype in _WEIGHTS]
-    return earlier_runs.released_by([*declared.values(), *map(tensor_digest, plain)])
+    beside = hidden_digests(model).values()
+    return earlier_runs.released_by([*declared.values(), *beside, *map(tensor_digest, plain)])
 
 
 def report(earlier: Sequence[EarlierRun]) -> None:
