@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from mixing_modules import CLASSES, FEATURES, HIDDEN, Two
 from mixing_runs import CLIP, ROWS, moves, training
 from torch import Tensor, nn
 
+from discreet import UnsupportedModel
 from discreet.clipping import ENGINES, Chunk
 from discreet.clipping.capture.owners import rule_of
 
@@ -39,6 +41,17 @@ class NormOfAll(Loud):
         normalised: Tensor = self.norm(h)
         if len(h) == ROWS:
             self.norm.normalized_shape = tuple(h.shape)
+        return normalised
+
+
+class NormByList(NormOfAll):
+    """Says it by the list that the norm was called with."""
+
+    def between(self, h: Tensor) -> Tensor:
+        self.norm.normalized_shape = [HIDDEN]  # type: ignore[assignment]
+        normalised: Tensor = self.norm(h)
+        if len(h) == ROWS:
+            self.norm.normalized_shape.insert(0, len(h))  # type: ignore[attr-defined]
         return normalised
 
 
@@ -103,6 +116,67 @@ class NotedByGraph(Noted):
     kind = NotesByGraph
 
 
+class Turning:
+    """Turns the numbers of a tensor round when it is looked at."""
+
+    def __init__(self) -> None:
+        self.rows: Tensor | None = None
+
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
+        if self.rows is not None and len(self.rows) == ROWS:
+            self.rows.data.neg_()
+        return Turning, ()
+
+
+class HoldsTurning(Notes):
+    """A module without a rule that holds such an object."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = Turning()
+
+    def is_called_by_the_model(self, h: Tensor) -> bool:
+        return True
+
+
+class Looked(Loud):
+    """Gives it the rows that the last layer is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = HoldsTurning()
+
+    def between(self, h: Tensor) -> Tensor:
+        found: Tensor = torch.tanh(self.own(h))
+        self.own.held.rows = found.detach()
+        return found
+
+
+class OwnWalk(HoldsTurning):
+    """Turns rows round where its parameters are asked for."""
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
+        self.held.__reduce_ex__(4)
+        return super().parameters(recurse)
+
+
+class Walked(Looked):
+    """With such a module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = OwnWalk()
+
+
+class WalkedLater(Looked):
+    """One that gets a method of its own when it runs."""
+
+    def between(self, h: Tensor) -> Tensor:
+        if len(h) == ROWS:
+            self.named_parameters = super().named_parameters  # type: ignore[method-assign]
+        return super().between(h)
+
+
 class Chain(nn.Module):
     """A module without a rule that cannot be vectorised; alone with a row, it keeps it for the next."""
 
@@ -133,7 +207,7 @@ class Chained(Loud):
 
 
 @pytest.mark.parametrize("engine", ENGINES_OF_BATCHES)
-@pytest.mark.parametrize("kind", [NormOfAll, OtherWeights, Noted, NotedByGraph])
+@pytest.mark.parametrize("kind", [NormOfAll, NormByList, OtherWeights, Noted, NotedByGraph, Looked])
 def test_a_row_moves_no_sum_by_what_is_changed_when_a_module_was_called(kind: type[nn.Module], engine: str) -> None:
     assert moves(kind, engine, 2) <= 1.01
 
@@ -150,6 +224,37 @@ def test_nor_by_what_a_module_keeps_of_the_row_before(tmp_path: Path) -> None:
     alone += [{**run.engine.clipped_sum(run.model, run.criterion, Chunk(15 * inputs[:1].sign(), targets[:1]), CLIP)}]
     for name, part in sums[0].items():
         torch.testing.assert_close(part - alone[0][name], sums[1][name] - alone[1][name], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("engine", ENGINES_OF_BATCHES)
+def test_no_module_answers_by_code_of_its_own_when_it_is_asked_for_parameters(engine: str, tmp_path: Path) -> None:
+    """A row that left moved the sum by twelve clip norms."""
+    with pytest.raises(UnsupportedModel, match="an OwnWalk has a method 'parameters' of its own"):
+        training(Walked, engine, tmp_path)
+
+
+def test_nor_does_one_that_gets_such_code_meanwhile(tmp_path: Path) -> None:
+    run = training(WalkedLater, "bookkeeping", tmp_path)
+    for rows, again in ((9, 0), (ROWS, 1)):
+        chunk = Chunk(torch.randn(rows, FEATURES), torch.arange(rows) % CLASSES)
+        run.engine.clipped_sum(run.model, run.criterion, chunk, CLIP)
+        assert run.engine.clipped_sum.together.again == again  # type: ignore[attr-defined]
+
+
+def test_a_module_may_return_parts_of_sequences_of_one(tmp_path: Path) -> None:
+    class One(Two):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = nn.MultiheadAttention(HIDDEN, 2, batch_first=True)
+
+        def between(self, h: Tensor) -> Tensor:
+            tokens = h.unsqueeze(1)
+            found: Tensor = self.attention(tokens, tokens, tokens)[0].squeeze(1)
+            return found
+
+    run = training(One, "bookkeeping", tmp_path)
+    run.engine.clipped_sum(run.model, run.criterion, Chunk(torch.randn(9, FEATURES), torch.arange(9) % CLASSES), CLIP)
+    assert run.engine.clipped_sum.together.again == 0  # type: ignore[attr-defined]
 
 
 class Standardised(nn.Conv1d):

@@ -21,7 +21,7 @@ from torch.utils.hooks import RemovableHandle
 from discreet.clipping.admission.foreign import refuse_foreign
 from discreet.clipping.capture.broadcasts import broadcasts_apart
 from discreet.clipping.capture.call import OTHER_ENGINE, Call, tensors_in, versions_of
-from discreet.clipping.capture.owners import Owner, owners_of
+from discreet.clipping.capture.owners import Owner, owners_of, refuse_own_walks
 from discreet.clipping.capture.routes import check_routes
 from discreet.clipping.losses import Criterion, summed_loss
 from discreet.clipping.rules import HeldDirectly
@@ -50,6 +50,7 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
     `UnsupportedModel` if a trainable parameter is used in a way that no owner accounts for, or if the inputs or outputs
     of an owner do not hold the examples along the axis that its rule names.
     """
+    refuse_own_walks(model)
     owners = owners_of(model)
     refuse_foreign(
         {f"{one.name}.{local}".lstrip("."): held for one in owners for local, held in one.parameters.items()}
@@ -59,6 +60,7 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
         output = model(inputs)
         check_containers(output)
         recorder.returns(output)
+    refuse_own_walks(model)  # which it may have got meanwhile
     with torch.enable_grad():
         loss = summed_loss(criterion, output, targets)
     if not loss.requires_grad:
@@ -172,7 +174,8 @@ def _entries(owner: Owner, leaves: list[Tensor], parts: list[Tensor], examples: 
 
 
 def _alias(tensor: Tensor) -> Tensor:
-    return tensor.view_as(tensor) if tensor.requires_grad else tensor
+    """The tensor by another node, with the strides that it has, by which a record knows it."""
+    return torch.ops.aten.alias.default(tensor) if tensor.requires_grad else tensor
 
 
 def _watch(owner: Owner, calls: list[Call]) -> tuple[Callable[..., None], Callable[..., None]]:
@@ -182,7 +185,7 @@ def _watch(owner: Owner, calls: list[Call]) -> tuple[Callable[..., None], Callab
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         with recorder.aside():
-            states.append((_generator(owner.module), versions_of(args, kwargs), recorder.enters()))
+            states.append((_generator(owner), versions_of(args, kwargs), recorder.enters()))
 
     def after(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> None:
         state, versions, span = states.pop()
@@ -198,19 +201,19 @@ def _watch(owner: Owner, calls: list[Call]) -> tuple[Callable[..., None], Callab
             call.generator = state
             return
         call.span = span
-        if _moved(state, owner.module):
+        if _moved(state, owner):
             call.drew = True
 
     return before, after
 
 
-def _moved(state: Tensor, module: nn.Module) -> bool:
+def _moved(state: Tensor, owner: Owner) -> bool:
     with recorder.aside():
-        return not torch.equal(state, _generator(module))
+        return not torch.equal(state, _generator(owner))
 
 
-def _generator(module: nn.Module) -> Tensor:
-    device = next(module.parameters()).device
+def _generator(owner: Owner) -> Tensor:
+    device = next(iter(owner.parameters.values())).device
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 

@@ -14,6 +14,7 @@ from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.rules import RULES, HeldDirectly, Rule, Vectorised
 from discreet.clipping.rules.broadcast import Broadcast
 from discreet.clipping.separation.glance import is_more
+from discreet.core.errors import UnsupportedModel, kind_of
 
 WHOLE = (nn.MultiheadAttention, nn.RNNBase, nn.RNNCellBase)
 """Modules that use the parameters of modules inside without calling these."""
@@ -112,6 +113,46 @@ def owners_of(model: nn.Module) -> list[Owner]:
     return found
 
 
+_WALKS = frozenset(
+    {
+        *("parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children"),
+        *("named_children", "_named_members", "get_parameter", "get_buffer", "get_submodule", "__getattribute__"),
+        *("register_forward_hook", "register_forward_pre_hook", "_parameters", "_buffers", "_modules", "__dict__"),
+    }
+)
+"""What engines that run a batch as a batch ask of modules, while these hold the rows of a batch."""
+
+
+def refuse_own_walks(model: nn.Module) -> None:
+    """`UnsupportedModel` for a module that answers by code of its own when an engine asks for its parameters or
+    modules: no record sees what else that does."""
+    todo, seen = [model], set[int]()
+    while todo:
+        module = todo.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        held = object.__getattribute__(module, "__dict__")
+        kind: Any = type(module)
+        if (name := next(iter(_overridden(kind) | _shadowed(held)), None)) is not None:
+            raise UnsupportedModel(
+                f"{kind_of(module)} has a method {name!r} of its own, which engines that run a batch as a batch would "
+                "call; give it another name, or use engine='vmap'"
+            )
+        todo += [one for one in held["_modules"].values() if one is not None]
+
+
+@cache
+def _overridden(kind: Any) -> frozenset[str]:
+    """The names among `_WALKS` that a type, or one that it is derived from, has anything else for than torch."""
+    strange = takewhile(lambda one: not one.__module__.startswith("torch."), kind.__mro__)
+    return _WALKS & {name for one in strange for name in vars(one)} - {"__dict__"}
+
+
+def _shadowed(held: dict[str, Any]) -> frozenset[str]:
+    return _WALKS.intersection(held) - {"_parameters", "_buffers", "_modules"}
+
+
 def rule_of(module: nn.Module) -> type[Rule] | None:
     """The rule for a module; None unless its type has a rule that covers this configuration."""
     for kind in type(module).__mro__:
@@ -161,7 +202,7 @@ def _is_plain(derived: Any, kind: Any) -> bool:
 
 def _as_it_is(module: nn.Module) -> nn.Module:
     now: nn.Module = object.__new__(type(module))
-    vars(now).update(vars(module))
+    vars(now).update({name: [*one] if type(one) is list else one for name, one in vars(module).items()})
     if module._modules:
         inside = {name: one if one is None else _as_it_is(one) for name, one in module._modules.items()}
         vars(now)["_modules"] = inside

@@ -218,6 +218,7 @@ class Together:
             self._twins.drop()
             return None
         if found is None or found.keys() != {*private_parameters(model), *([BIT] if clip.bit else [])}:
+            self._twins.drop()  # it may be about to do something before the next forward pass is recorded
             return None
         return found
 

@@ -252,7 +252,9 @@ def run_again(span: Span | None, module: str, run: Callable[..., Any], args: Any
     one = _pass()
     if one is None or span is None:
         return
-    memory = Memory(run, tensors=False)
+    look = one.again(span)
+    with Operators(look), Functions(look):  # objects may have code of their own for being looked at
+        memory = Memory(None, run, tensors=False)
     with aside():
         alone = one.again(span)
         given = [alone.tensor(part).ref for part in tree_leaves((args, kwargs)) if isinstance(part, Tensor)]
@@ -266,8 +268,12 @@ def run_again(span: Span | None, module: str, run: Callable[..., Any], args: Any
             again.fault(type(error).__name__)
     with Operators(alone), Functions(alone), contextlib.suppress(Exception):  # some need several examples
         run(*first[0], **first[1])
+    with Operators(look), Functions(look):
+        kept = memory.is_kept(None, run)
     with aside():
-        if not memory.is_kept(run):
+        if look.program.fault is not None or len(look.program.ops) > span.start:
+            one.fault(f"module {module or 'model'!r} holds an object that works with tensors when it is looked at")
+        if not kept:
             one.fault(f"module {module or 'model'!r} changes what it holds at each of its several calls")
         if not span.is_as(one.program, again.program, _arguments(again, returned)):
             one.fault(
