@@ -46,6 +46,9 @@ def interrupted(capsys: pytest.CaptureFixture[str], *options: str) -> None:
     assert "--resume out.run --finish" in err
     assert not Path("out").exists()
     assert Path("out.run/checkpoint.json").exists()
+    assert run(["verify", "out"]) == 2
+    said = "there is no out yet; finish its run first: discreet train --resume out.run"
+    assert capsys.readouterr().err == f"discreet: {said}\n"
 
 
 def test_blocks_of_a_recipe_say_what_an_interruption_loses(capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,6 +77,9 @@ def _cannot_read(path: Path, error: OSError) -> InputError:
         if (folder.parent / CERTIFICATE).is_file():
             return InputError(f"{folder} is one file of a published folder; name the folder, {folder.parent}")
         return InputError(f"{folder} is a file, and no published folder; name the folder: unpack an archive first")
+    run = folder.with_name(f"{folder.name}.run")
+    if not folder.exists() and any((run / name).is_file() for name in _OF_RUNS):
+        return InputError(f"there is no {folder} yet; finish its run first: discreet train --resume {typed(run)}")
     if path.name != CERTIFICATE and (folder / CERTIFICATE).is_file():
         lacking = "it was published with the model: put it back, or " if isinstance(error, FileNotFoundError) else ""
         return InputError(f"cannot read {path}: {error.strerror}; {lacking}ask for the folder again")
