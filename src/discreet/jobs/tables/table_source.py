@@ -270,9 +270,9 @@ def recipe_for(
     if options.public is not None:
         data["public"] = {}
     rest = {name: value for name, value in overrides.items() if name not in data}
-    chosen = data["steps"]
+    chosen, center = data["steps"], data.get("center")  # which settings change in place
     recipe = recipe_of(data, "recipe of the table", settings, rest)
-    if recipe.center is None and data["center"] is not None:  # what else follows from the noise of its steps
+    if recipe.center is None and center is not None:  # what else follows from the noise of its steps
         return recipe_for(path, options, settings, overrides, queries=False)
     averaging = recipe.averaging
     if averaging is None or recipe.steps == chosen or any(setting.startswith("averaging") for setting in settings):
