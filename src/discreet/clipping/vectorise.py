@@ -13,7 +13,7 @@ from torch._library import custom_ops
 from torch.autograd import Function
 from torch.func import vmap
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 
 def own_rule() -> str | None:
@@ -34,7 +34,7 @@ def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *arg
 
     Memory from `torch.empty`, `zeros`, `ones` or `full` is one for all examples, which is what Python code can read. A
     function that draws numbers into it runs again, with such memory for each example, unless it wrote to what it was
-    given.
+    given, or would not do so for each example alone.
 
     `RuntimeError` if a vmap rule exists that is not torch's: nobody has proved that it keeps examples apart.
     """
@@ -51,14 +51,46 @@ def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *arg
         return [leaf._version for leaf in tensors if not leaf.is_inference()]
 
     before = writes()
+
+    def needs_own(examples: tuple[Any, ...]) -> bool:
+        try:
+            vmap(function, in_dims=in_dims, randomness="different")(*examples)
+        except RuntimeError as error:
+            if _WITHOUT_OWN in str(error):
+                return True
+            raise
+        return False
+
     with warnings.catch_warnings(), _no_fast_path():
         warnings.filterwarnings("ignore", "There is a performance drop")
         try:
             return vmap(function, in_dims=in_dims, randomness="different")(*args)
         except RuntimeError as error:
-            if "inplace randomness on an unbatched tensor" not in str(error) or writes() != before:
+            if _WITHOUT_OWN not in str(error) or writes() != before:
+                raise
+            # One example must not decide for the others, so each has to fail so by itself.
+            singles = [_single(i, in_dims, args) for i in range(_examples(in_dims, args))]
+            if len(singles) > 1 and not (all(map(needs_own, singles)) and writes() == before):
                 raise
         return vmap(one, in_dims=in_dims, randomness="different")(*args)
+
+
+_WITHOUT_OWN = "inplace randomness on an unbatched tensor"
+"""What torch says where a function draws into memory that all examples have in common."""
+
+
+def _examples(in_dims: tuple[Any, ...], args: tuple[Any, ...]) -> int:
+    given = [value for value, axis in zip(args, in_dims, strict=True) if axis is not None]
+    return len(next(leaf for leaf in tree_leaves(given) if isinstance(leaf, Tensor)))
+
+
+def _single(number: int, in_dims: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of one example, along axis 0."""
+    alone = [
+        value if axis is None else tree_map_only(Tensor, lambda leaf: leaf[number : number + 1].clone(), value)
+        for value, axis in zip(args, in_dims, strict=True)
+    ]
+    return tuple(alone)
 
 
 _MADE = (torch.empty, torch.zeros, torch.ones, torch.full)
