@@ -39,6 +39,9 @@ _MAKING = frozenset(
 _READING = frozenset(("item", "__index__", "__int__", "__float__", "__bool__", "__complex__"))
 """Functions that give Python a number of a tensor, by an operator that is seen unless torch itself asks for it."""
 
+_UNSEEN = {"tensor_split": 1, "choose_qparams_optimized": 0}
+"""Functions that read numbers from memory, by no operator, with the place of the first argument that they read so."""
+
 _HOOKING = frozenset(
     {"register_hook", "register_post_accumulate_grad_hook", "retain_grad", "backward", "_backward", "set_data"}
 )
@@ -78,6 +81,9 @@ class Taker(Protocol):
 
     def derivative(self, returned: Any) -> Any:
         """Note the outputs of an operator of torch's own derivatives."""
+
+    def knows(self, tensor: Tensor) -> bool:
+        """Whether a tensor has been noted, or is no array in memory."""
 
     def keep(self, tensor: Tensor) -> Any:
         """Note a tensor from elsewhere."""
@@ -146,11 +152,14 @@ class Functions(TorchFunctionMode):
             one.fault(_UNKNOWN_CHECKPOINTS if of_torch else f"has a part in its own backward pass ({name})")
         if name in _LEAVING or _is_of_torchscript(func):
             one.fault(f"gives the numbers of a tensor to Python code that is not seen ({name})")
-        if name == "tensor_split" and _tensors(args[1:], kwargs, without="input"):
-            one.fault("splits a tensor at places that are read from memory (tensor_split); use split, with numbers")
+        place = _UNSEEN.get(name)
+        if place is not None and _tensors(args[place:], kwargs, without="input" if place else ""):
+            one.fault(f"reads numbers of a tensor from memory, where they are not seen ({name})")
         if any(callable(given) and type(given) is not _KIND for given in (*args, *(kwargs or {}).values())):
             one.fault(f"gives a function of its own to one of torch, which calls it unseen ({name})")
         returned = self._called(func, name, args, kwargs or {})
+        if _tensors(args, kwargs) and not all(map(one.knows, _made(returned, args, kwargs or {}))):
+            one.fault(f"makes a tensor of others by no operator that is seen ({name})")
         if name in _MAKING and isinstance(returned, Tensor) and not _is_given(returned, *args, **(kwargs or {})):
             one.busy = True
             if _shares_memory(returned, *args, **(kwargs or {})):
@@ -173,6 +182,12 @@ class Functions(TorchFunctionMode):
         if name in _READING and len(one.program.items) == read:
             one.fault(f"gives the numbers of a tensor to Python code that is not seen ({name})")
         return returned
+
+
+def _made(returned: Any, args: Any, kwargs: dict[str, Any]) -> list[Tensor]:
+    """The tensors that a function returned, alone or in a tuple, and that are none of its arguments."""
+    parts = returned if isinstance(returned, tuple | list) else (returned,)
+    return [one for one in parts if isinstance(one, Tensor) and not _is_given(one, *args, **kwargs)]
 
 
 def _is_given(returned: Tensor, *args: Any, **kwargs: Any) -> bool:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from discreet.clipping.separation.recording.program import Op, Ref
+
+Key = tuple[Any, ...]
+"""The address of a tensor, its type, whether its numbers are conjugate or negative, and all its lengths and strides."""
+
+
+def key_of(tensor: Tensor) -> Key:
+    """The key of a tensor; an error if it is no array in memory."""
+    return tensor.data_ptr(), tensor.dtype, tensor.is_conj(), tensor.is_neg(), *tensor.shape, *tensor.stride()
 
 
 def in_one_memory(tensors: Iterable[Tensor]) -> set[int]:

@@ -17,9 +17,11 @@ from discreet.clipping.separation.memory import same_values, writes_to
 from discreet.clipping.separation.recording.checkpoints import Checkpoints
 from discreet.clipping.separation.recording.edges import Edges
 from discreet.clipping.separation.recording.other_names import (
+    Key,
     gradients_are_traced,
     in_one_memory,
     is_same_view,
+    key_of,
     place_of,
     shares_memory,
 )
@@ -40,8 +42,6 @@ _UNTRACED = (
 )
 
 State = Iterable[tuple[str, Tensor]]
-Key = tuple[Any, ...]
-"""The address of a tensor, its type, whether its numbers are conjugate or negative, and all its lengths and strides."""
 
 
 class Pass:
@@ -257,6 +257,13 @@ class Pass:
         shares = tuple([places.get(place_of(one)) if one.numel() else None for one in tensors])
         self.program.seen.append(Seen(shapes, shares, self.modules[-1] if self.modules else ""))
 
+    def knows(self, tensor: Tensor) -> bool:
+        """Whether a tensor has been noted, or is no array in memory."""
+        try:
+            return tensor.numel() == 0 or key_of(tensor) in self._refs
+        except (RuntimeError, NotImplementedError):
+            return True
+
     def _note(self, tensor: Tensor, ref: Ref) -> None:
         key = self._key(tensor)
         if key is not None and tensor.numel():
@@ -264,7 +271,7 @@ class Pass:
 
     def _key(self, tensor: Tensor) -> Key | None:
         try:
-            return tensor.data_ptr(), tensor.dtype, tensor.is_conj(), tensor.is_neg(), *tensor.shape, *tensor.stride()
+            return key_of(tensor)
         except (RuntimeError, NotImplementedError):
             self.fault("works with a tensor that is not an array in memory (sparse, nested, or of another kind)")
             return None
