@@ -95,6 +95,16 @@ class NotesByGraph(Notes):
         return h.requires_grad
 
 
+class NotesByArgument(Notes):
+    """One that is given all rows as an object."""
+
+    def forward(self, h: Tensor, held: Any = None) -> Tensor:  # type: ignore[override]
+        note = held.rows
+        signs = 1.0 if self.is_called_by_the_model(h) or len(note) != ROWS else -note.abs().sum().sign()
+        product: Tensor = h @ self.weight * signs
+        return product
+
+
 class Noted(Loud):
     """Lets it note all rows."""
 
@@ -177,6 +187,56 @@ class WalkedLater(Looked):
         return super().between(h)
 
 
+class GivenAnObject(Loud):
+    """Gives a module an object with all rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = NotesByArgument()
+
+    def between(self, h: Tensor) -> Tensor:
+        held = Turning()
+        held.rows = h.detach()
+        found: Tensor = self.own(h, held)
+        return found
+
+
+class GivenAFunction(Loud):
+    """Gives a module a function that knows all rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = Applies()
+
+    def between(self, h: Tensor) -> Tensor:
+        found: Tensor = self.own(h, lambda one: one + 0.0 * h.detach()[: len(one)])
+        return found
+
+
+class GivenPlainThings(GivenAFunction):
+    """Gives it one that knows none, and other plain things."""
+
+    def between(self, h: Tensor) -> Tensor:
+        found: Tensor = self.own(h, torch.tanh, [h, {"by": 0.5}, None, "text", torch.float32, slice(1, 2)])
+        return self.own(found, plain)  # type: ignore[no-any-return]
+
+
+class Applies(nn.Module):
+    """A module without a rule that is given a function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(HIDDEN))
+
+    def forward(self, h: Tensor, function: Callable[[Tensor], Tensor], _: Any = None) -> Tensor:
+        return function(h @ self.weight)
+
+
+def plain(one: Tensor) -> Tensor:
+    """A function that encloses nothing."""
+    return torch.sin(one)
+
+
 class Chain(nn.Module):
     """A module without a rule that cannot be vectorised; alone with a row, it keeps it for the next."""
 
@@ -231,6 +291,16 @@ def test_no_module_answers_by_code_of_its_own_when_it_is_asked_for_parameters(en
     """A row that left moved the sum by twelve clip norms."""
     with pytest.raises(UnsupportedModel, match="an OwnWalk has a method 'parameters' of its own"):
         training(Walked, engine, tmp_path)
+
+
+@pytest.mark.parametrize("kind", [GivenAnObject, GivenAFunction])
+def test_what_runs_again_is_given_no_objects_that_may_hold_rows(kind: type[nn.Module], tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModel, match=r"has no rule, and is given .*, which may hold other rows"):
+        training(kind, "bookkeeping", tmp_path)
+
+
+def test_plain_objects_are_fine(tmp_path: Path) -> None:
+    training(GivenPlainThings, "bookkeeping", tmp_path)
 
 
 def test_nor_does_one_that_gets_such_code_meanwhile(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -121,6 +121,7 @@ class Emptied(Output):
         [(PART, {"a": PART}), None, 2, "text"],
         OrderedDict(a=[PART]),
         Pair(PART, PART),
+        defaultdict(list, {2: PART}),
         Typed(PART),
         torch.aminmax(PART),
         PART.shape,
@@ -131,6 +132,12 @@ class Emptied(Output):
 )
 def test_plain_ones_are_taken_apart_by_torch_and_python(values: Any) -> None:
     check_containers((values,))
+
+
+@pytest.mark.parametrize("values", [{Box(PART): PART}, [defaultdict(lambda: PART, a=PART)]])
+def test_dictionaries_hold_nothing_but_by_their_values(values: Any) -> None:
+    with pytest.raises(UnsupportedModel, match="with objects as keys, or with a function for missing ones"):
+        check_containers((values,))
 
 
 @pytest.mark.parametrize("values", [Box(PART), Turned(PART, PART), Emptied(PART), [Typed(Box(PART))]])  # type: ignore[arg-type]

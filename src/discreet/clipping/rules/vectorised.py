@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +18,7 @@ from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.rules.base import Formed, refuse
 from discreet.clipping.rules.numbers import blank, wide
 from discreet.clipping.vectorise import vectorised_call
+from discreet.core.errors import kind_of
 
 _copy: ContextVar[Callable[[nn.Module], nn.Module] | None] = ContextVar("copy", default=None)
 
@@ -57,6 +59,13 @@ class Vectorised(Formed):
     ) -> None:
         self.module, self.trained, self.formed = module, trained, trained
         self._leaves, self._shape = tree_flatten(self.arrange(args, dict(kwargs)))
+        for leaf in self._leaves:
+            if not isinstance(leaf, Tensor) and not _is_plain(leaf):
+                raise refuse(
+                    module,
+                    f"has no rule, and is given {kind_of(leaf)}, which may hold other rows when it is run again for "
+                    "each example; give it tensors and numbers, or the engine 'vmap' may run it",
+                )
         self._given = {i: self._as_trained(leaf) for i, leaf in enumerate(self._leaves) if isinstance(leaf, Tensor)}
         self._outputs = {
             i: self._as_trained(self.arrange_gradient(i, gradient))
@@ -183,6 +192,22 @@ class Vectorised(Formed):
         """The parameters and buffers that the module runs with, by name."""
         fixed = {name: one.detach() for name, one in named_tensors(self.module).together.items() if name not in trained}
         return {**fixed, **trained}
+
+
+_PLAIN = (
+    *(type(None), bool, int, float, complex, str, bytes, type(...), types.BuiltinFunctionType),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+)
+"""Types whose objects hold nothing that could be of a row."""
+
+
+def _is_plain(leaf: object) -> bool:
+    if type(leaf) is types.FunctionType:
+        return not (leaf.__closure__ or leaf.__defaults__ or leaf.__kwdefaults__ or vars(leaf))
+    if type(leaf) is types.BuiltinFunctionType:
+        return leaf.__self__ is None or isinstance(leaf.__self__, types.ModuleType | type)
+    parts = (leaf.start, leaf.stop, leaf.step) if isinstance(leaf, slice | range) else (leaf,)
+    return all(type(one) in _PLAIN for one in parts)
 
 
 class HeldDirectly(Vectorised):

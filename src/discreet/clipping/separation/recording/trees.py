@@ -18,6 +18,8 @@ from discreet.core.errors import UnsupportedModel, kind_of
 
 _LISTS, _TABLES = (tuple, list, deque), (dict, OrderedDict, defaultdict)
 
+_KEYS = (str, int, float, bool, bytes, type(None))
+
 _PACKAGES = frozenset({"torch", "transformers", "collections", "builtins"})
 
 _READING = frozenset(
@@ -40,6 +42,11 @@ def check_containers(values: Any) -> None:
         if kind in _LISTS:
             todo += one
         elif kind in _TABLES:
+            if not _is_plain_table(one):
+                raise UnsupportedModel(
+                    f"a module is given, or returns, {kind_of(one)} with objects as keys, or with a function for "
+                    "missing ones; use text or numbers as keys of a dict, or engine='vmap'"
+                )
             todo += one.values()
         elif issubclass(kind, tuple) or kind in _pytree.SUPPORTED_NODES:
             if not _is_known(kind, _pytree.SUPPORTED_NODES.get(kind)):
@@ -48,6 +55,13 @@ def check_containers(values: Any) -> None:
                     "lists and dictionaries, or engine='vmap'"
                 )
             todo += tuple.__iter__(one) if issubclass(kind, tuple) else _pytree.SUPPORTED_NODES[kind].flatten_fn(one)[0]
+
+
+def _is_plain_table(table: Any) -> bool:
+    """Whether a dictionary holds nothing but by its values: torch keeps keys as they are, and what makes values for
+    missing ones."""
+    made = getattr(table, "default_factory", None)
+    return (made is None or isinstance(made, type)) and all(type(key) in _KEYS for key in table)
 
 
 @cache
