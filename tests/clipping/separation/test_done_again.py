@@ -13,6 +13,7 @@ from broadcasting import Held, rows
 from mixing_modules import CLASSES, FEATURES, Two
 from mixing_runs import CLIP, training
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from discreet.clipping import ENGINES, Chunk, Clip, Units, training_mode
 from discreet.clipping.separation import Function, Mixes, proved
@@ -280,6 +281,8 @@ UNSEEN: dict[str, Callable[[Tensor], object]] = {
     "a list of numbers to come": lambda flag: torch.tensor([Later(flag)], dtype=torch.int64),
     "places to split at": lambda flag: torch.tensor_split(torch.zeros(3), flag.view(1)),
     "places to split at, by name": lambda flag: torch.zeros(3).tensor_split(tensor_indices_or_sections=flag.view(1)),
+    "lengths": lambda flag: pad_packed_sequence(PackedSequence(torch.zeros(1, 1), 1 + flag.view(1)))[0],
+    "a shape": lambda flag: torch._reshape_from_tensor(torch.zeros(1), 1 + flag.view(1)),
     "quantities to round by": lambda flag: torch.choose_qparams_optimized(flag.float().view(1), 1, 1, 0.1, 8),
     "TorchScript": SCRIPTED,
 }

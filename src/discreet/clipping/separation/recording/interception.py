@@ -39,7 +39,7 @@ _MAKING = frozenset(
 _READING = frozenset(("item", "__index__", "__int__", "__float__", "__bool__", "__complex__"))
 """Functions that give Python a number of a tensor, by an operator that is seen unless torch itself asks for it."""
 
-_UNSEEN = {"tensor_split": 1, "choose_qparams_optimized": 0}
+_UNSEEN = {"tensor_split": 1, "_pad_packed_sequence": 1, "_reshape_from_tensor": 1, "choose_qparams_optimized": 0}
 """Functions that read numbers from memory, by no operator, with the place of the first argument that they read so."""
 
 _HOOKING = frozenset(
