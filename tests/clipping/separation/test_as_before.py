@@ -293,6 +293,25 @@ def test_no_module_answers_by_code_of_its_own_when_it_is_asked_for_parameters(en
         training(Walked, engine, tmp_path)
 
 
+class OwnKind(Tensor):
+    """A tensor of a type of its own, which may do anything when an engine reads it."""
+
+
+class HoldsOwnKind(Two):
+    """Holds one that it does not use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("own", torch.zeros(1).as_subclass(OwnKind))
+
+
+@pytest.mark.parametrize("engine", ENGINES_OF_BATCHES)
+def test_no_tensor_is_of_a_type_of_its_own(engine: str) -> None:
+    chunk = Chunk(torch.randn(3, FEATURES), torch.arange(3) % CLASSES)
+    with pytest.raises(UnsupportedModel, match="'own' is an OwnKind, a tensor of a type of its own"):
+        ENGINES[engine].clipped_sum(HoldsOwnKind(), nn.CrossEntropyLoss(), chunk, CLIP)
+
+
 @pytest.mark.parametrize("kind", [GivenAnObject, GivenAFunction])
 def test_what_runs_again_is_given_no_objects_that_may_hold_rows(kind: type[nn.Module], tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel, match=r"has no rule, and is given .*, which may hold other rows"):

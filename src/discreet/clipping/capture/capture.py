@@ -21,7 +21,7 @@ from torch.utils.hooks import RemovableHandle
 from discreet.clipping.admission.foreign import refuse_foreign
 from discreet.clipping.capture.broadcasts import broadcasts_apart
 from discreet.clipping.capture.call import OTHER_ENGINE, Call, tensors_in, versions_of
-from discreet.clipping.capture.owners import Owner, owners_of, refuse_own_walks
+from discreet.clipping.capture.owners import Owner, owners_of, refuse_own_tensors, refuse_own_walks
 from discreet.clipping.capture.routes import check_routes
 from discreet.clipping.losses import Criterion, summed_loss
 from discreet.clipping.rules import HeldDirectly
@@ -55,6 +55,7 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
     refuse_foreign(
         {f"{one.name}.{local}".lstrip("."): held for one in owners for local, held in one.parameters.items()}
     )
+    refuse_own_tensors(model)
     following = recorder.forward(model, inputs)
     with torch.enable_grad(), _recording(owners, len(inputs)) as calls, following, _without_cache():
         output = model(inputs)

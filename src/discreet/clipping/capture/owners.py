@@ -7,10 +7,10 @@ from functools import cache
 from itertools import takewhile
 from typing import Any, Self
 
-from torch import nn
-from torch.nn.utils import parametrize
+from torch import Tensor, nn
 
 from discreet.clipping.admission.admission import private_parameters
+from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.rules import RULES, HeldDirectly, Rule, Vectorised
 from discreet.clipping.rules.broadcast import Broadcast
 from discreet.clipping.separation.glance import is_more
@@ -97,7 +97,7 @@ def owners_of(model: nn.Module) -> list[Owner]:
             return
         seen.add(id(module))
         rule = rule_of(module)
-        if rule is not None or isinstance(module, WHOLE) or parametrize.is_parametrized(module):
+        if rule is not None or isinstance(module, WHOLE) or "parametrizations" in module._modules:
             trained = private_parameters(module) if module._modules else _direct(module)
             if trained:
                 found.append(Owner(name, module, rule or Vectorised, trained))
@@ -140,6 +140,13 @@ def refuse_own_walks(model: nn.Module) -> None:
                 "call; give it another name, or use engine='vmap'"
             )
         todo += [one for one in held["_modules"].values() if one is not None]
+
+
+def refuse_own_tensors(model: nn.Module) -> None:
+    """`UnsupportedModel` for a parameter or buffer of a type of its own, for the same reason."""
+    for name, one in named_tensors(model).together.items():
+        if type(one) not in (Tensor, nn.Parameter):
+            raise UnsupportedModel(f"{name!r} is {kind_of(one)}, a tensor of a type of its own; use engine='vmap'")
 
 
 @cache
