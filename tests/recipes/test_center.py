@@ -27,14 +27,15 @@ from discreet.core.adjacency import Query
 from discreet.core.events import Gaussian
 from discreet.data import as_private
 from discreet.data.tables import Schema
+from discreet.distributed.ranks import Ranks
 from discreet.estimators import PrivateClassifier
 from discreet.features import RowNorm
 from discreet.ledger import Ledger
 from discreet.plan import Plan
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import encode_table
-from discreet.recipes import Recipe
-from discreet.recipes.assemble import features_of
+from discreet.recipes import Recipe, assemble
+from discreet.recipes.assemble import Run, features_of
 from discreet.recipes.models.centered import Centered, Uncentered, set_center
 from discreet.recipes.models.models import linear
 from discreet.recipes.models.tabular import CenteredColumns, UnitColumns, tabular
@@ -212,6 +213,16 @@ def test_the_verifiers_see_another_center() -> None:
     file.write_bytes(tensor)
     assert verify("out").accepted
     reviewer.check_files(json.loads(honest), Path("out"))
+
+
+def test_another_process_is_told_the_center(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It may be on another machine, without the folder of the run."""
+    told = [0.1, -1 / 3, 1e-30]
+    there = Ranks(1, 2)
+    monkeypatch.setattr(Ranks, "joined", classmethod(lambda _: there))
+    monkeypatch.setattr(Ranks, "from_first", lambda *_: json.loads(json.dumps(torch.tensor(told).tolist())))
+    found = assemble._kept_center(Run(tmp_path / "elsewhere", True, shard="replicate"))
+    assert torch.equal(found, torch.tensor(told))
 
 
 def test_a_run_goes_on_with_its_center(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, first_line
 from discreet.data import PrivateData, Split, as_private
+from discreet.distributed.ranks import Ranks
 from discreet.features.precompute import Precomputed
 from discreet.plan import AdaptivePlan, Plan
 from discreet.recipes.models.centered import Uncentered, set_center
@@ -98,13 +99,19 @@ def with_center(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Run
     if recipe.center is None:
         return run
     if run.resume:
-        center = kept_tensor(run.path, CENTER)
+        center = _kept_center(run)
     else:
         training_on(recipe, ready, recipe.build_model(), run)
         features = features_of(Uncentered(model), as_private(ready.data))
         center = buy_center(recipe.plan(), recipe.build_model(), features, recipe.center.noise, run, recipe.noise)
     set_center(model, center)
     return replace(run, resume=True)
+
+
+def _kept_center(run: Run) -> Tensor:
+    """The center that a run has bought; of several processes the first looks, as others may not see its folder."""
+    ranks = Ranks.joined() if run.shard else Ranks()
+    return torch.tensor(ranks.from_first("the center of the run", lambda: kept_tensor(run.path, CENTER).tolist()))
 
 
 def features_of(front_end: nn.Module, data: PrivateData) -> Tensor:
