@@ -15,7 +15,6 @@ from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, first_line
 from discreet.data import PrivateData, Split, as_private
-from discreet.distributed.ranks import Ranks
 from discreet.features.precompute import Precomputed
 from discreet.plan import AdaptivePlan, Plan
 from discreet.recipes.models.centered import Uncentered, set_center
@@ -29,6 +28,7 @@ from discreet.training.run.first_tensors import (
     buy_components,
     kept_tensor,
     placeholder,
+    told_tensor,
 )
 
 Public = tuple[Tensor, Tensor] | None
@@ -99,19 +99,13 @@ def with_center(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Run
     if recipe.center is None:
         return run
     if run.resume:
-        center = _kept_center(run)
+        center = told_tensor(run.path, CENTER, together=run.shard is not None)
     else:
         training_on(recipe, ready, recipe.build_model(), run)
         features = features_of(Uncentered(model), as_private(ready.data))
         center = buy_center(recipe.plan(), recipe.build_model(), features, recipe.center.noise, run, recipe.noise)
     set_center(model, center)
     return replace(run, resume=True)
-
-
-def _kept_center(run: Run) -> Tensor:
-    """The center that a run has bought; of several processes the first looks, as others may not see its folder."""
-    ranks = Ranks.joined() if run.shard else Ranks()
-    return torch.tensor(ranks.from_first("the center of the run", lambda: kept_tensor(run.path, CENTER).tolist()))
 
 
 def features_of(front_end: nn.Module, data: PrivateData) -> Tensor:

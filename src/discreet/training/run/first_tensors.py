@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from discreet.core import checks
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError
+from discreet.distributed.ranks import Ranks
 from discreet.plan import AdaptivePlan, Plan
 from discreet.queries import Covariance, Mean, release
 from discreet.queries.pca import principal_components
@@ -93,3 +94,10 @@ def kept_tensor(folder: Path, name: str) -> Tensor:
             "again; start a new run"
         )
     return released[name]
+
+
+def told_tensor(folder: Path, name: str, *, together: bool) -> Tensor:
+    """The same, float32, in each of the processes that take the steps `together`: the first reads it and tells the
+    others, which may not see the folder."""
+    ranks = Ranks.joined() if together else Ranks()
+    return torch.tensor(ranks.from_first(f"the {name} of the run", lambda: kept_tensor(folder, name).tolist()))
