@@ -34,8 +34,8 @@ from discreet.ledger import Ledger
 from discreet.plan import Plan
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import encode_table
-from discreet.recipes import Recipe, assemble
-from discreet.recipes.assemble import Run, features_of
+from discreet.recipes import Recipe
+from discreet.recipes.assemble import features_of
 from discreet.recipes.models.centered import Centered, Uncentered, set_center
 from discreet.recipes.models.models import linear
 from discreet.recipes.models.tabular import CenteredColumns, UnitColumns, tabular
@@ -221,7 +221,7 @@ def test_another_process_is_told_the_center(monkeypatch: pytest.MonkeyPatch, tmp
     there = Ranks(1, 2)
     monkeypatch.setattr(Ranks, "joined", classmethod(lambda _: there))
     monkeypatch.setattr(Ranks, "from_first", lambda *_: json.loads(json.dumps(torch.tensor(told).tolist())))
-    found = assemble._kept_center(Run(tmp_path / "elsewhere", True, shard="replicate"))
+    found = first_tensors.told_tensor(tmp_path / "elsewhere", "center", together=True)
     assert torch.equal(found, torch.tensor(told))
 
 
