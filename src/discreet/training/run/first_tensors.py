@@ -97,7 +97,7 @@ def kept_tensor(folder: Path, name: str) -> Tensor:
 
 
 def told_tensor(folder: Path, name: str, *, together: bool) -> Tensor:
-    """The same, float32, in each of the processes that take the steps `together`: the first reads it and tells the
-    others, which may not see the folder."""
+    """The tensor of this name, float32, in each of the processes that take the steps `together`: the first reads it and
+    tells the others, which may not see the folder."""
     ranks = Ranks.joined() if together else Ranks()
     return torch.tensor(ranks.from_first(f"the {name} of the run", lambda: kept_tensor(folder, name).tolist()))

@@ -1,4 +1,4 @@
-"""Where numbers enter torch from Python: are they numbers that Python had?
+"""Lists that functions of torch are given, which must hold plain numbers alone.
 
 torch makes a constant of a list without a word of what is in it. A tensor in the list gives its number unseen, and so
 does an object that computes one.

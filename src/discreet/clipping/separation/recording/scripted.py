@@ -1,6 +1,6 @@
 """Whether TorchScript ran: it hands numbers of tensors to Python, and no mode of torch sees that.
 
-torch keeps the graph that was run last in a thread. A graph of our own, with a number that no other has, is run first.
+torch keeps the graph that was run last in a thread. A graph with a number that no other has is run first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 
 def begin() -> None:
-    """Run the graph of our own."""
+    """Run a graph that is known again."""
     _graph()()
 
 
