@@ -141,7 +141,10 @@ def test_the_steps_have_what_the_center_leaves() -> None:
         {"unit": "kind", "rows_per_unit": 2},
         {"columns": FACTS["columns"] | {"x0": {"type": "number", "buy": {"between": [0, 100], "noise": 10}}}},
         {"columns": FACTS["columns"] | {"x0": {"type": "category", "categories": [str(i) for i in range(5000)]}}},
-        {"columns": FACTS["columns"] | {f"z{i}": {"type": "number", "low": 0, "high": 1} for i in range(150_000)}},
+        {
+            "columns": FACTS["columns"] | {f"z{i}": {"type": "number", "low": 0, "high": 1} for i in range(500)},
+            "population": 20_000,
+        },
     ],
     ids=["large", "of people", "bought", "long", "wide"],
 )
