@@ -106,7 +106,7 @@ _LISTS = ("--target", "--classes", "--keep")
 """Options that take several names at once."""
 
 _UNKNOWN = ("No such option", "Got unexpected extra argument")
-"""How the messages begin that `--help` can answer."""
+"""Beginnings of messages that are followed by a pointer to `--help`."""
 
 _OF_PARSERS = {
     ": Value error, ": ": ",

@@ -37,7 +37,7 @@ from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of, spec_of_table
 from discreet.publication.publishing import finish_publishing, publish
 from discreet.recipes import Recipe
-from discreet.recipes.assemble import Run, assemble, carry_out, on_device, training_on, with_center
+from discreet.recipes.assemble import Run, assemble, carry_out, centered_training, on_device, training_on
 from discreet.training import Trained, Training
 from discreet.training.run.opening import check_room
 from discreet.training.run.run_folder import RunFolder
@@ -200,23 +200,22 @@ class Job:
     def _run_on_table(
         self, table: TableSource, run: Run, ranks: Ranks, phases: Phases, *, finish: bool
     ) -> tuple[Guarantee, Trained]:
-        schema, model = self.recipe.table, self.recipe.build_model()
+        schema = self.recipe.table
         assert schema is not None
         with ExitStack() as kept:
             with phases.phase("read"):
-                run = replace(run, resume=self._buy(table, model, run) or run.resume)
+                run = replace(run, resume=self._buy(table, run) or run.resume)
                 rows = table.opened(self.recipe, recalled(schema, self.folder), self.folder)
                 ready = ranks.together("reading the data", partial(kept.enter_context, rows), words=table.sites is None)
             with phases.phase("prepare"):
-                run = with_center(self.recipe, ready, model, run)
-                training = training_on(self.recipe, ready, model, run)
+                training = centered_training(self.recipe, ready, run)
             with phases.phase("train"):
                 trained, seen = ready.judged(self._carried_out(training, finish=finish))
             with phases.phase("publish"):
                 spec = spec_of_table(self.recipe, ready.encoder, self._today(), seen)
                 return publish(trained, self.target, self._spec(spec)), trained
 
-    def _buy(self, table: TableSource, model: nn.Module, run: Run) -> bool:
+    def _buy(self, table: TableSource, run: Run) -> bool:
         """Buy the ranges and categories that a schema does not declare, once the table was checked without them."""
         schema = self.recipe.table
         if schema is None or run.resume or not columns_bought(schema):
@@ -226,7 +225,7 @@ class Job:
         plan = self.recipe.fixed_plan()
         with table.opened(self.recipe, provisional(schema), self.folder) as ready:
             training_on(self.recipe, ready, self.recipe.build_model(), run)
-        table.buy(self.recipe, plan, model, run)
+        table.buy(self.recipe, plan, self.recipe.build_model(), run)
         return True
 
     def _spec(self, spec: ModelSpec) -> ModelSpec:

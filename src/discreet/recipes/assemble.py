@@ -88,10 +88,10 @@ def _bought(recipe: Recipe, components: RecipeComponents, split: Split, run: Run
 def centered_training(recipe: Recipe, ready: Ready, run: Run) -> Training:
     """The training of a recipe on prepared parts, after its center was bought, if it has one."""
     model = recipe.build_model()
-    return training_on(recipe, ready, model, with_center(recipe, ready, model, run))
+    return training_on(recipe, ready, model, _with_center(recipe, ready, model, run))
 
 
-def with_center(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Run:
+def _with_center(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Run:
     """The run, after the center that the recipe asks for was put into the model: bought, or found if it is resumed.
 
     Before it is charged, the same training is put together with a center of zeros, so that mistakes cost nothing.

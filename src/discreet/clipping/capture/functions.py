@@ -58,7 +58,7 @@ def _root(node: Node, roots: dict[Node, Node]) -> Node:
 
 
 def is_function(node: Node) -> bool:
-    """Whether a node of the graph has a gradient for one input, and one output."""
+    """Whether a node of autograd's graph has one output, and passes a gradient to one input."""
     one_to_one = len(node._input_metadata) == 1 == sum(one is not None for one, _ in node.next_functions)
     return one_to_one and not isinstance(node, BackwardCFunction) and node.name() != _WRITTEN
 
@@ -80,7 +80,7 @@ def keeps_nothing(node: Node) -> bool:
 
 
 def is_for_several(node: Node, root: Node) -> bool:
-    """Whether gradients of several examples can be taken back from `node` to `root` at once, and more than once."""
+    """Whether autograd can go back from `node` to `root` for several examples at once, and more than once."""
     while node is not root:
         if getattr(node, "_saved_sparse", False) or any(is_given_once(node, name) for name in _kept_by(node)):
             return False

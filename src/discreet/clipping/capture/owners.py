@@ -21,16 +21,8 @@ WHOLE = (nn.MultiheadAttention, nn.RNNBase, nn.RNNCellBase)
 
 _FREE = frozenset(
     {
-        *(
-            "__init__",
-            "__new__",
-            "__init_subclass__",
-            "__subclasshook__",
-            "__repr__",
-            "__str__",
-            "__format__",
-            "__call__",
-        ),
+        *("__init__", "__new__", "__init_subclass__", "__subclasshook__"),
+        *("__repr__", "__str__", "__format__", "__call__"),
         *("__eq__", "__hash__", "__sizeof__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__dir__"),
         *("extra_repr", "_get_name", "reset_parameters", "_reset_parameters", "train", "eval", "to", "_apply", "apply"),
         *("state_dict", "load_state_dict", "_load_from_state_dict", "_save_to_state_dict", "from_pretrained"),
@@ -120,7 +112,7 @@ _WALKS = frozenset(
         *("register_forward_hook", "register_forward_pre_hook", "_parameters", "_buffers", "_modules", "__dict__"),
     }
 )
-"""What engines that run a batch as a batch ask of modules, while these hold the rows of a batch."""
+"""Methods and attributes of modules that an engine uses while a module may hold rows of a batch."""
 
 
 def refuse_own_walks(model: nn.Module) -> None:
@@ -151,7 +143,7 @@ def refuse_own_tensors(model: nn.Module) -> None:
 
 @cache
 def _overridden(kind: Any) -> frozenset[str]:
-    """The names among `_WALKS` that a type, or one that it is derived from, has anything else for than torch."""
+    """The names among `_WALKS` that a class, or one that it is derived from, overrides."""
     strange = takewhile(lambda one: not one.__module__.startswith("torch."), kind.__mro__)
     return _WALKS & {name for one in strange for name in vars(one)} - {"__dict__"}
 
@@ -172,8 +164,8 @@ def rule_of(module: nn.Module) -> type[Rule] | None:
 
 
 def _computes_as(module: nn.Module, kind: Any) -> bool:
-    """Whether a module computes what `kind` does: neither its class nor the module itself has anything else in the
-    place of what that calls or reads, each of its parameters has one name, and modules inside are torch's."""
+    """Whether the forward pass of a module is that of its base class `kind`: neither its class nor the module itself
+    replaces what that calls or reads, each of its parameters has one name, and modules inside are torch's."""
     own: Any = type(module)  # `Any`, as torch's modules are no `Hashable`
     if not _is_plain(own, kind) or not _methods(kind).isdisjoint(vars(module)):
         return False
@@ -196,7 +188,8 @@ def _methods(kind: Any) -> frozenset[str]:
 
 @cache
 def _is_plain(derived: Any, kind: Any) -> bool:
-    """Whether a type derived from `kind` overrides no such method, and has no properties in the place of attributes."""
+    """Whether a class derived from `kind` overrides none of `_methods(kind)`, and puts no property in the place of an
+    attribute."""
     parts = [*takewhile(lambda one: one is not kind, derived.__mro__)]
     held = {name: one for part in parts for name, one in vars(part).items()}
     return (

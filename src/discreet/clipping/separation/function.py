@@ -68,7 +68,7 @@ class Function:
         return torch.cat(self._one_by_one(inputs, host))
 
     def _as_proved(self, function: Callable[[Tensor], Tensor], inputs: Tensor, host: HostGenerators) -> Tensor | None:
-        """What the function makes of these rows by a proved program; None if it does anything else."""
+        """The output of the function on these rows; None if it did not run a proved program."""
         if self._proofs is None:
             return None
         recorder, given, found = Recorder(), inputs.clone(), None  # the function may write to them

@@ -18,7 +18,7 @@ _MANY_NODES, _FEW = 2048, 8
 
 
 def are_enough(nodes: float, parts: Parts, order: float, top: float, need: float) -> bool:
-    """Whether `nodes` nodes of quadrature, over all parts, suffice for the error that `nodes.node_count` allows."""
+    """Whether `nodes` quadrature nodes, over all parts, suffice for the error that `nodes.node_count` allows."""
     if parts.symmetric:
         return _in_panels(parts, order, top, need, nodes + 1) <= nodes
     even = float(node_count(parts, order, top, need).sum())
