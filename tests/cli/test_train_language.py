@@ -52,7 +52,7 @@ def test_adapters_from_json_lines_that_write_texts(capsys: pytest.CaptureFixture
     assert run([*command, *BUDGET, *FEW, "--test", "public.csv", "--title", "Reviews"]) == 0, capsys.readouterr().err
     said = capsys.readouterr().out
     assert "reviews-private: certified epsilon" in said
-    assert "public loss" in said
+    assert ", public test loss " in said
     assert run(["verify", "reviews-private", "--strict"]) == 0
     facts = json.loads(Path("reviews-private/certificate.json").read_text())
     assert facts["base"]["name"] == "tiny"
@@ -91,11 +91,16 @@ def test_texts_are_as_long_as_the_model_reads(capsys: pytest.CaptureFixture[str]
 
 
 def test_all_weights_of_a_classifier_by_author_from_parquet(capsys: pytest.CaptureFixture[str]) -> None:
+    """The result line says what one answer for all public rows would reach, as it does for tables."""
     write("reviews.parquet")
+    write("public.csv", 11)  # six of the one class, five of the other
     model_folder(Path("tiny"))
     command = ["train", "reviews.parquet", "--text", "review", "--target", "kind", "--task", "classification"]
     options = ["--classes", "n,p", "--unit", "author", "--model", "tiny", "--set", "rows_per_unit=2"]
-    assert run([*command, *options, *BUDGET, *FEW]) == 0, capsys.readouterr().err
+    assert run([*command, *options, "--test", "public.csv", *BUDGET, *FEW]) == 0, capsys.readouterr().err
+    said, warned = capsys.readouterr()
+    (accuracy,) = re.findall(r", public test accuracy ([\d.]+)% \(one answer for all rows: 54\.5%\)", said)
+    assert ("no better than one answer" in warned) == (float(accuracy) <= 54.5)
     assert run(["verify", "reviews-private", "--strict"]) == 0
     assert json.loads(Path("reviews-private/certificate.json").read_text())["claim"]["unit"] == "user"
 

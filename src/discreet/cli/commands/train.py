@@ -206,8 +206,9 @@ def _fine_tune(
         charged = ledger_of(ledger, dataset_id)
         guarantee, trained, texts = job.run(ledger=charged, dataset_id=dataset_id or "")
     metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
-    figures = "".join(f", public {name} {value:.4f}" for name, value in metrics.items())
-    typer.echo(f"{job.target}: {prices.certified(guarantee)}{figures}")
+    figures = _seen(metrics, {}) or [f"{name} {value:.4f}" for name, value in metrics.items()]
+    _tell_result(job.target, guarantee, figures)
+    _tell_if_no_better(metrics, "a larger epsilon, more people, or classes that are as frequent as each other")
     for line in summary(texts, guarantee):
         typer.echo(line)
 
@@ -271,16 +272,22 @@ def _tell(job: Job, guarantee: Guarantee, trained: Trained, phases: Phases | Non
         typer.echo(line)
     table = job.recipe.table
     figures = _seen(metrics, {} if table is None else {name: table.columns[name].type for name in table.target})
-    seen = f", public test {', '.join(figures)}" if figures else ""
-    typer.echo(f"{job.target}: {prices.certified(guarantee)}{seen}")
+    _tell_result(job.target, guarantee, figures)
     to_terminal(f"read {job.target / 'report.html'}, and check it: discreet verify {typed(job.target)}")
     _announce(prices.unmeasured(job.recipe, job.table))
+    balance = "classes that weigh alike (`discreet schema --balance`)"
+    _tell_if_no_better(metrics, f"a larger epsilon, more people, fewer columns, or {balance}")
+
+
+def _tell_result(target: Path, guarantee: Guarantee, figures: Sequence[str]) -> None:
+    """Print the line of the result: the folder, what is certified, and what was measured on public rows."""
+    seen = f", public test {', '.join(figures)}" if figures else ""
+    typer.echo(f"{target}: {prices.certified(guarantee)}{seen}")
+
+
+def _tell_if_no_better(metrics: Mapping[str, float], helps: str) -> None:
     if no_better(metrics):
-        typer.echo(
-            "the model is no better than one answer for all public rows; a larger epsilon, more people, fewer columns, "
-            "or classes that weigh alike (`discreet schema --balance`) may help",
-            err=True,
-        )
+        typer.echo(f"the model is no better than one answer for all public rows; {helps} may help", err=True)
 
 
 def _seen(metrics: Mapping[str, float], targets: Mapping[str, str]) -> list[str]:

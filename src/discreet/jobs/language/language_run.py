@@ -19,6 +19,7 @@ from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.imports.extras import extra
 from discreet.core.processes import refuse_several_processes
+from discreet.jobs.baseline import with_baseline
 from discreet.jobs.language import begun_options, canary_texts
 from discreet.jobs.language.base_folder import checked_folder, load_for, most_tokens, note_private_runs
 from discreet.jobs.language.begun_options import Said
@@ -184,7 +185,7 @@ class LanguageJob:
             engine=EngineOptions(self.settings.engine),
         )
         with resumable(self.folder, finish=False):
-            trained = training.run()
+            trained = with_baseline(training.run(), None if self.task.shifted else test)
         texts = self._described(trained, canaries, encoded, length)
         return self._published(trained, texts), trained, texts
 
