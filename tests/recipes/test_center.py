@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import nn
+from warm_runs import in_another_process
 
 from discreet import InputError, load, verify
 from discreet.cli.app import run
@@ -255,20 +258,52 @@ def test_a_model_without_its_center_is_not_loaded() -> None:
         load("out")
 
 
+def following(model: nn.Module) -> list[str]:
+    """The runs that a run on a model names whose weights were drawn anew: of another run it has the center alone."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.zero_()
+    plan = Plan.poisson(population=200, batch=50, steps=1, clip_norm=1.0, delta=1e-3).calibrate(3.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = torch.rand(200, 5), torch.zeros(200, dtype=torch.int64)
+    trained = Training(plan, model, nn.CrossEntropyLoss(), optimizer, data, run="next.run").run(progress=False)
+    return [one.run for one in trained.warm_start]
+
+
 def test_a_run_that_starts_from_a_center_names_its_run() -> None:
     """The center was bought on the rows of another run, even where no weight of that run is left."""
     assert run(train()) == 0
     predictor = load("out")
-    with torch.no_grad():
-        for weight in predictor.model.parameters():
-            weight.zero_()
-    plan = Plan.poisson(population=200, batch=50, steps=1, clip_norm=1.0, delta=1e-3).calibrate(3.0)
-    optimizer = torch.optim.SGD(predictor.model.parameters(), lr=0.1)
-    data = torch.rand(200, 5), torch.zeros(200, dtype=torch.int64)
-    trained = Training(plan, predictor.model, nn.CrossEntropyLoss(), optimizer, data, run="next.run").run(
-        progress=False
-    )
-    assert [one.run for one in trained.warm_start] == [predictor.certificate["ledger"]["entries"][0]["run"]]
+    assert following(predictor.model) == [predictor.certificate["ledger"]["entries"][0]["run"]]
+
+
+def test_a_run_names_the_run_of_its_process_that_bought_its_center(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model never was in a file."""
+    random = np.random.Generator(np.random.PCG64(6))
+    rows = random.uniform(0, 8, size=(200, 5))
+    first = PrivateClassifier(
+        epsilon=3, delta=1e-3, population=200, bounds=(0, 100), classes=["a", "b"], steps=2, run_dir="first.run"
+    ).fit(rows, np.where(rows[:, 0] > 4, "a", "b"))
+    assert first.trained_.warm_start == ()
+    model = copy.deepcopy(first.trained_.model)
+    name = first.trained_.entries[0].run
+    assert following(model) == [name]
+    in_another_process(monkeypatch)
+    shutil.rmtree("next.run")
+    assert following(model) == []
+
+
+def test_a_run_that_goes_on_does_not_name_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one does, which starts from what it left before it had a result."""
+    with monkeypatch.context() as patched:
+        patched.setattr(Training, "save", _crash)
+        assert run(train()) != 0
+    model = recipe().build_model()
+    set_center(model, load_file("out.run/released.safetensors")["center"])
+    assert following(model) == [json.loads(Path("out.run/run.json").read_text())["run"]]
+    assert run(["train", "--resume", "out"]) == 0
+    assert "warm_start" not in json.loads(Path("out/certificate.json").read_text())
+    assert run(["verify", "out"]) == 0
 
 
 def test_a_run_that_leaves_the_center_out_is_that_of_a_table_without_one() -> None:

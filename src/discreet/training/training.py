@@ -13,7 +13,6 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from discreet.certificate.earlier_runs import together
 from discreet.clipping import Criterion, private_parameters, training_mode
 from discreet.clipping.digests import check_unchanged, state_digests
 from discreet.clipping.geometry import Geometry
@@ -39,7 +38,7 @@ from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.public.extra_rows import PublicBatches
 from discreet.training.public.monitor import Watch, every_so_often
 from discreet.training.public.public_data import PublicData
-from discreet.training.public.warm_starts import kept, remember, remember_left
+from discreet.training.public.warm_starts import others, remember, remember_left
 from discreet.training.run.agreement import agreed
 from discreet.training.run.attempt import begun, opened, record_for_all
 from discreet.training.run.charges import Charges
@@ -289,7 +288,7 @@ class Training:
             released=self.folder.released(),
             public=None if beside is None else beside.unchanged(),
             canaries=None if canaries is None else canaries.as_dict(),
-            warm_start=together(kept(self.folder.path), self.earlier),
+            warm_start=others(self.folder.path, self.earlier),
             publishes=self.team.first,
         )
 

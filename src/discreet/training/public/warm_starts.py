@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from discreet.certificate import earlier_runs
 from discreet.certificate.earlier_runs import EarlierRun, together
@@ -58,28 +58,38 @@ def kept(folder: Path) -> tuple[EarlierRun, ...]:
         raise InputError(f"cannot read {folder / _FILE}; start a new run") from None
 
 
+def others(folder: Path, earlier: Sequence[EarlierRun]) -> tuple[EarlierRun, ...]:
+    """The runs that the run in this folder started from, now (`earlier`) or at a start before. It is none of them: when
+    it goes on, its model has the center that it has bought itself."""
+    own = RunFolder(folder).run
+    return tuple(one for one in together(kept(folder), earlier) if one.run != own)
+
+
 def keep(folder: Path, earlier: Sequence[EarlierRun]) -> None:
     """Keep in the folder of a run which runs it started from, for whoever goes on with it, and say so."""
-    found = together(kept(folder), earlier)
+    found = others(folder, earlier)
     if found:
         write_durably(folder / _FILE, (json.dumps([asdict(one) for one in found]) + "\n").encode())
     report(found)
 
 
 def remember(trained: Trained) -> Trained:
-    """Note that the weights of this result are released; returns it. Without an entry in a ledger it is no release."""
+    """Note that the weights of this result are released, and its center; returns it. Without an entry in a ledger it is
+    no release."""
     if not trained.entries:
         return trained
     own = _this_run(trained.entries[0].run, trained.plan, trained.mechanism)
     moved = [digest for name, digest in trained.final.items() if digest != trained.initial.get(name)]
     earlier_runs.remember(moved, together((own,), trained.warm_start))
+    earlier_runs.remember(_bought(trained.released), (own,))
     return trained
 
 
 def remember_left(
     folder: RunFolder, model: nn.Module, initial: Mapping[str, str], plan: Plan | AdaptivePlan, mechanism: Mechanism
 ) -> None:
-    """Note that the run in `folder` leaves weights in `model`, if it has moved them: it need not have ended well.
+    """Note that the run in `folder` leaves weights in `model`, if it has moved them, and the center that it has bought:
+    it need not have ended well.
 
     It never fails, as there may be an error to be heard already. `initial`: digests at the start.
     """
@@ -87,11 +97,18 @@ def remember_left(
         weights = dict(model.named_parameters(remove_duplicate=False))
         digests = {name: tensor_digest(weights[name]) for name in private_names(model) & initial.keys()}
         moved = [one for name, one in digests.items() if one != initial[name]]
-        if moved and folder.run:
+        bought = _bought(folder.released())
+        if (moved or bought) and folder.run:
             own = _this_run(folder.run, plan, mechanism)
             earlier_runs.remember(moved, together((own,), kept(folder.path)))
+            earlier_runs.remember(bought, (own,))
     except Exception as error:
         _log.warning("a later run will not know that this one has trained its model: %s", type(error).__name__)
+
+
+def _bought(released: Mapping[str, Tensor]) -> list[str]:
+    """Digests of what was released before the first step; one that is alike everywhere, as zeros are, is nobody's."""
+    return [tensor_digest(one) for one in released.values() if bool((one != one.flatten()[:1]).any())]
 
 
 def _this_run(name: str, plan: Plan | AdaptivePlan, mechanism: Mechanism) -> EarlierRun:
