@@ -35,7 +35,7 @@ def say(recipe: Recipe, facts: Mapping[str, Any]) -> None:
     """Print the facts in sentences."""
     from discreet.jobs.tables.image_or_text_schema import declared
 
-    said = prices.of_columns(recipe, recipe.plan()), public_rows.lines(facts["public"]), declared(recipe)
+    said = prices.before_steps(recipe, recipe.plan()), public_rows.lines(facts["public"]), declared(recipe)
     for line in itertools.chain(_lines(facts), *said):
         typer.echo(line)
     if facts["wall_seconds"] is not None:

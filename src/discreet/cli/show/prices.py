@@ -1,4 +1,4 @@
-"""The prices of private metrics, ranges and categories, for people, before anything is charged."""
+"""The prices of what a run buys beside its steps, for people, before anything is charged."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from discreet.core.rounding import delta_up, places_up, rounded_up
 
 if TYPE_CHECKING:
     from discreet.accounting.adaptive.filters import Filter
+    from discreet.data.tables import Schema
     from discreet.jobs.tables.table_source import TableSource
     from discreet.plan import AdaptivePlan, Counts, Metric, Plan
     from discreet.recipes import Recipe
@@ -92,36 +93,48 @@ def _odometer(reading: Mapping[str, Any]) -> str:
 
 
 def of_recipe(recipe: Recipe) -> Sequence[str]:
-    """The prices of a recipe's ranges, categories and private metrics; empty if it buys none."""
-    if not recipe.bought and recipe.table is None:
+    """The prices of what a recipe buys before its first step and of its private metrics; empty if it buys nothing."""
+    if not recipe.bought and recipe.table is None and recipe.center is None and recipe.components is None:
         return ()
     plan = recipe.plan()
-    columns = of_columns(recipe, plan)
+    first = before_steps(recipe, plan)
     if not recipe.bought:
-        return columns
+        return first
     alone = without_metrics(plan)
     whole = plan.guarantee().epsilon
-    return [*columns, *lines({"metrics": metrics_of(plan), "epsilon": whole, "epsilon_without_metrics": alone})]
+    return [*first, *lines({"metrics": metrics_of(plan), "epsilon": whole, "epsilon_without_metrics": alone})]
 
 
-def of_columns(recipe: Recipe, plan: Plan | AdaptivePlan) -> Sequence[str]:
-    """The prices of the ranges and categories that a table's schema buys."""
-    if recipe.table is None:
-        return ()
+def before_steps(recipe: Recipe, plan: Plan | AdaptivePlan) -> Sequence[str]:
+    """What is bought before the first step, and for which epsilon; empty if nothing is."""
     from discreet.accounting.account import guarantee
-    from discreet.core.events import Compose, SparseHistogram
-    from discreet.data.tables import columns_bought, events_bought, what_of
+    from discreet.core.events import Compose
 
-    bought = columns_bought(recipe.table)
-    if not bought:
+    said = _first(recipe, plan.delta)
+    if not said:
         return ()
-    kinds: dict[str, list[str]] = {}
-    for name, events in events_bought(recipe.table, plan.delta).items():
-        above = [f" (of more than {event.threshold:g} rows)" for event in events if isinstance(event, SparseHistogram)]
-        kinds.setdefault(what_of(bought[name]), []).append("".join([name, *above]))
-    said = " and ".join(f"the {kind} of {_listed(names)}" for kind, names in kinds.items())
     alone = guarantee(Compose(plan.before), plan.delta, plan.adjacency).epsilon
     return (f"buys {said}, for epsilon {rounded_up(alone)} by itself; the noise of the steps leaves room",)
+
+
+def _first(recipe: Recipe, delta: float) -> str:
+    """What is bought before the first step, in words: a center, components, or what a table's schema leaves open."""
+    if recipe.center is not None:
+        return "the mean of the features, which the model subtracts"
+    if recipe.components is not None:
+        return f"{recipe.components.count} principal components of the rows"
+    return "" if recipe.table is None else _of_columns(recipe.table, delta)
+
+
+def _of_columns(table: Schema, delta: float) -> str:
+    from discreet.core.events import SparseHistogram
+    from discreet.data.tables import columns_bought, events_bought, what_of
+
+    bought, kinds = columns_bought(table), dict[str, list[str]]()
+    for name, events in events_bought(table, delta).items() if bought else ():
+        above = [f" (of more than {event.threshold:g} rows)" for event in events if isinstance(event, SparseHistogram)]
+        kinds.setdefault(what_of(bought[name]), []).append("".join([name, *above]))
+    return " and ".join(f"the {kind} of {_listed(names)}" for kind, names in kinds.items())
 
 
 def unmeasured(recipe: Recipe, table: TableSource | None) -> Sequence[str]:
