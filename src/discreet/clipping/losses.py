@@ -32,13 +32,16 @@ _ELEMENTWISE: dict[type[nn.Module], Callable[..., Tensor]] = {
 """Losses with one value per element of output and target, which have the same shape."""
 
 
+_TORCHS = frozenset(id(one) for one in vars(nn.modules.loss).values() if isinstance(one, type))
+"""The losses of torch.nn. Which module a class says that it is of, anybody may set."""
+
 after_each: ContextVar[Callable[[], None] | None] = ContextVar("after_each", default=None)
 """A function to call after each example where a loss is called for one example at a time."""
 
 
 def is_of_torch(criterion: object) -> bool:
     """Whether a loss is one of torch.nn, which keep no state, without hooks or a `forward` of its own."""
-    if type(criterion).__module__ != "torch.nn.modules.loss":
+    if id(type(criterion)) not in _TORCHS:
         return False
     held = vars(criterion).get
     hooked = held("_forward_hooks") or held("_forward_pre_hooks")

@@ -15,6 +15,8 @@ from torch.func import vmap
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from discreet.core.imports.origin import is_from
+
 
 def own_rule() -> str | None:
     """The name of a `torch.autograd.Function` or custom operator whose vmap rule is not torch's, if this process has
@@ -23,10 +25,10 @@ def own_rule() -> str | None:
     while todo:
         kind = todo.pop()
         todo += kind.__subclasses__()
-        if kind.vmap is not Function.vmap and not kind.__module__.startswith("torch."):
+        if kind.vmap is not Function.vmap and not is_from(kind, "torch"):
             return kind.__qualname__
     operators = (one for one in custom_ops.OPDEFS.values() if getattr(one, "_vmap_fn", None) is not None)
-    return next((str(one) for one in operators if not one._init_fn.__module__.startswith("torch.")), None)
+    return next((str(one) for one in operators if not is_from(one._init_fn, "torch")), None)
 
 
 def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *args: Any) -> Any:

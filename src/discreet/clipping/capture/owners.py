@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import types
+import weakref
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import takewhile
 from typing import Any, Self
 
+import torch
 from torch import Tensor, nn
 
 from discreet.clipping.admission.admission import private_parameters
@@ -15,6 +18,7 @@ from discreet.clipping.rules import RULES, HeldDirectly, Rule, Vectorised
 from discreet.clipping.rules.broadcast import Broadcast
 from discreet.clipping.separation.glance import is_more
 from discreet.core.errors import UnsupportedModel, kind_of
+from discreet.core.imports.origin import bases, held_by, is_from, static, strangers
 
 WHOLE = (nn.MultiheadAttention, nn.RNNBase, nn.RNNCellBase)
 """Modules that use the parameters of modules inside without calling these."""
@@ -76,6 +80,11 @@ class Owner:
         pass; its parameters and buffers are the same. A module that will run again is left as it is."""
         if issubclass(self.rule, Vectorised):
             return self
+        if rule_of(self.module) is not self.rule:
+            raise UnsupportedModel(
+                f"{self.described} has become another layer while the model ran: its class, or an attribute that its "
+                "layer rule reads; use engine='vmap'"
+            )
         return replace(self, module=_as_it_is(self.module))
 
 
@@ -143,9 +152,16 @@ def refuse_own_tensors(model: nn.Module) -> None:
 
 @cache
 def _overridden(kind: Any) -> frozenset[str]:
-    """The names among `_WALKS` that a class, or one that it is derived from, overrides."""
-    strange = takewhile(lambda one: not one.__module__.startswith("torch."), kind.__mro__)
-    return _WALKS & {name for one in strange for name in vars(one)} - {"__dict__"}
+    """The names among `_WALKS` that a class has not from torch: of its own, or of a class that it is derived from."""
+    torchs = next(one for one in bases(kind) if is_from(one, "torch"))
+    own = [held_by(one) for one in strangers(kind, torchs)]
+    hidden = any(type(held.get("__dict__", _DICT)) is not type(_DICT) for held in own)
+    found = frozenset(name for name in _WALKS - {"__dict__"} if static(kind, name) is not static(torchs, name))
+    return found | {"__dict__"} if hidden else found
+
+
+_DICT = vars(nn.Module)["__dict__"]
+"""The descriptor by which Python finds the attributes of an object."""
 
 
 def _shadowed(held: dict[str, Any]) -> frozenset[str]:
@@ -169,7 +185,9 @@ def _computes_as(module: nn.Module, kind: Any) -> bool:
     own: Any = type(module)  # `Any`, as torch's modules are no `Hashable`
     if not _is_plain(own, kind) or not _methods(kind).isdisjoint(vars(module)):
         return False
-    if module._modules and not all(type(one).__module__.startswith("torch.nn.") for one in [*module.modules()][1:]):
+    if not all(_is_value(vars(module)[name]) for name in _read_by(kind) & vars(module).keys()):
+        return False
+    if module._modules and not all(map(_is_layer_of_torch, [*module.modules()][1:])):
         return False
     named: list[int] = []
     for part in module.modules() if module._modules else (module,):
@@ -187,17 +205,47 @@ def _methods(kind: Any) -> frozenset[str]:
 
 
 @cache
+def _read_by(kind: Any) -> frozenset[str]:
+    """The names that the methods of a layer of torch read, other than those of all modules; of others, none."""
+    if not is_from(kind, "torch"):
+        return frozenset()
+    held = [one for base in strangers(kind, nn.Module) for one in held_by(base).values()]
+    return frozenset(name for one in held if isinstance(one, types.FunctionType) for name in one.__code__.co_names)
+
+
+_VALUES = (int, float, bool, str, type(None), torch.dtype, torch.device, Tensor, nn.Parameter, weakref.ref)
+"""The types of what layers of torch hold. Those derived from them may have code of their own."""
+
+
+def _is_value(held: object) -> bool:
+    """Whether no code of anybody's runs where a layer rule reads what a layer holds."""
+    if type(held) is tuple or type(held) is list:
+        return all(map(_is_value, held))
+    return type(held) in _VALUES or type(held) is dict or type(held) is OrderedDict
+
+
+def _is_layer_of_torch(module: nn.Module) -> bool:
+    kind: Any = type(module)
+    return kind.__module__.startswith("torch.nn.") and is_from(kind, "torch")
+
+
+@cache
 def _is_plain(derived: Any, kind: Any) -> bool:
-    """Whether a class derived from `kind` overrides none of `_methods(kind)`, and puts no property in the place of an
-    attribute."""
-    parts = [*takewhile(lambda one: one is not kind, derived.__mro__)]
-    held = {name: one for part in parts for name, one in vars(part).items()}
+    """Whether a class derived from `kind` overrides none of `_methods(kind)`, and puts no code in the place of an
+    attribute: a property, or another descriptor, which Python asks where the module has no such attribute."""
+    held = {name: one for part in strangers(derived, kind) for name, one in held_by(part).items()}
     return (
-        derived.forward is kind.forward
+        static(derived, "forward") is static(kind, "forward")
         and not is_more(derived)
         and _methods(kind).isdisjoint(held)
-        and not any(hasattr(one, "__set__") for name, one in held.items() if not name.startswith("__"))
+        and not any(_has_code(one) for name, one in held.items() if not name.startswith("__"))
     )
+
+
+def _has_code(held: Any) -> bool:
+    """Whether a class holds a descriptor that is no method."""
+    plain = isinstance(held, types.FunctionType | classmethod | staticmethod)
+    return not plain and (static(type(held), "__get__") or static(type(held), "__set__")) is not None
 
 
 def _as_it_is(module: nn.Module) -> nn.Module:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
 from functools import cache
-from itertools import takewhile
 from typing import Any
 
 from torch import Tensor
 from torch.utils import _pytree
 
 from discreet.core.errors import UnsupportedModel, kind_of
+from discreet.core.imports.origin import bases, held_by, is_from
 
 _LISTS, _TABLES = (tuple, list, deque), (dict, OrderedDict, defaultdict)
 
@@ -68,23 +68,19 @@ def _is_plain_table(table: Any) -> bool:
 def _is_known(kind: type, node: Any) -> bool:
     """Whether objects of a type are read and made by code of torch or `transformers`, and by Python's own. `node`: how
     torch takes them apart, if it has been told."""
-    if node is not None and not {_package(node.flatten_fn), _package(node.unflatten_fn)} <= _PACKAGES:
+    if node is not None and not all(is_from(one, *_PACKAGES) for one in (node.flatten_fn, node.unflatten_fn)):
         return False
-    return all(map(_is_plain, takewhile(lambda one: _package(one) not in _PACKAGES, kind.__mro__)))
+    return all(_is_plain(one) for one in bases(kind) if not is_from(one, *_PACKAGES))
 
 
 def _is_plain(kind: type) -> bool:
     """Whether a class derived from a container is read as that is, and made by what Python writes for it, as for a
     dataclass or a named tuple."""
-    made = [vars(kind).get(name) for name in ("__new__", "__init__")]
+    held = held_by(kind)
+    made = [held.get(name) for name in ("__new__", "__init__")]
     written = all(one is None or _code(one).co_filename.startswith("<") for one in made)
-    return written and _READING.isdisjoint(vars(kind))
+    return written and _READING.isdisjoint(held)
 
 
 def _code(function: Any) -> Any:
     return getattr(function, "__func__", function).__code__
-
-
-def _package(one: Any) -> str:
-    """The package of a class, or of a function, perhaps with some of its arguments given (`functools.partial`)."""
-    return str(getattr(one, "func", one).__module__).split(".")[0]
