@@ -25,6 +25,7 @@ from torch import nn
 from warm_runs import in_another_process
 
 from discreet import InputError, load, verify
+from discreet.audit.membership.shadow_models import Trainer
 from discreet.cli.app import run
 from discreet.core.adjacency import Query
 from discreet.core.events import Gaussian
@@ -33,13 +34,14 @@ from discreet.data.tables import Schema
 from discreet.distributed.ranks import Ranks
 from discreet.estimators import PrivateClassifier
 from discreet.features import RowNorm
+from discreet.jobs.audits.audit_model import audit_model
 from discreet.ledger import Ledger
 from discreet.plan import Plan
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import encode_table
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import features_of
-from discreet.recipes.models.centered import Centered, Uncentered, set_center
+from discreet.recipes.models.centered import Centered, Uncentered, center_of, set_center
 from discreet.recipes.models.models import linear
 from discreet.recipes.models.tabular import CenteredColumns, UnitColumns, tabular
 from discreet.recipes.table_recipe import table_recipe
@@ -308,6 +310,21 @@ def test_a_run_that_goes_on_does_not_name_itself(monkeypatch: pytest.MonkeyPatch
     assert run(["train", "--resume", "out"]) == 0
     assert "warm_start" not in json.loads(Path("out/certificate.json").read_text())
     assert run(["verify", "out"]) == 0
+
+
+def test_shadow_models_of_an_audit_have_the_center_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are like the published model, which was trained on features less its center."""
+    assert run(train()) == 0
+    built: list[nn.Module] = []
+
+    def trained(self: Trainer, *_: object) -> nn.Module:
+        built.append(self.model())
+        return built[-1]
+
+    monkeypatch.setattr(Trainer, "trained", trained)
+    audit_model(Path("out"), Path("private.csv"), Path("public.csv"), shadows=4)
+    center = load_file("out/released.safetensors")["center"]
+    assert [torch.equal(center_of(model), center) for model in built] == [True] * 4
 
 
 def test_a_run_that_leaves_the_center_out_is_that_of_a_table_without_one() -> None:

@@ -37,6 +37,7 @@ from discreet.publication.pages.certificate_facts import plan_of
 from discreet.publication.pages.report import attack_risk
 from discreet.recipes import Recipe, load_recipe
 from discreet.recipes.assemble import criterion_for
+from discreet.recipes.models.centered import center_of, set_center
 from discreet.training import EngineOptions
 
 
@@ -152,7 +153,7 @@ def _trainer(folder: Path, name: str | None, predictor: Predictor) -> Trainer:
     table = predictor.spec.table
     return Trainer(
         plan,
-        recipe.build_model,
+        _builder(recipe, predictor),
         criterion_for(regression) if table is None else loss_of(Encoder.from_json(table)),
         recipe.build_optimizer,
         EngineOptions(),
@@ -160,6 +161,20 @@ def _trainer(folder: Path, name: str | None, predictor: Predictor) -> Trainer:
         scheduler=recipe.build_scheduler,
         averaging=recipe.averaging,
     )
+
+
+def _builder(recipe: Recipe, predictor: Predictor) -> Callable[[], nn.Module]:
+    """What builds the model that steps began with: with the center of the published one, which was released before."""
+    if recipe.center is None:
+        return recipe.build_model
+    center = center_of(predictor.model)
+
+    def build() -> nn.Module:
+        model = recipe.build_model()
+        set_center(model, center)
+        return model
+
+    return build
 
 
 def _kept_recipe(folder: Path) -> Recipe:

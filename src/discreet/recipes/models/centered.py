@@ -52,6 +52,11 @@ def set_center(model: nn.Module, center: Tensor) -> None:
     part.center.copy_(center)
 
 
+def center_of(model: nn.Module) -> Tensor:
+    """The center of a model, shape (width,); `InputError` if it is not `centered`."""
+    return _part(model).center
+
+
 def _part(model: nn.Module) -> Centered | CenteredColumns:
     found = [part for part in model.modules() if isinstance(part, Centered | CenteredColumns)]
     if len(found) != 1:
