@@ -1,12 +1,19 @@
-"""Models that draw numbers into memory of their own run under vmap, with numbers of its own for each example."""
+"""Models that draw numbers into memory of their own run under vmap, with numbers of its own for each example. Code of
+an example is not shown the others."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from discreet.clipping import ENGINES, Chunk, Clip
+from discreet.clipping.vectorise import vectorised_call
 from discreet.core.errors import UnsupportedModel
 
 CLIP = Clip(1e6, 2.0**-30)
@@ -94,3 +101,96 @@ class WritesToItsInput(Branch):
 def test_what_a_first_attempt_wrote_to_is_not_taken_again() -> None:
     with pytest.raises(UnsupportedModel, match="inplace randomness"):
         ENGINES["vmap"].clipped_sum(WritesToItsInput(), _weighted, Chunk(torch.ones(3, 4), torch.ones(3)), CLIP)
+
+
+MARK = 0.625
+"""A number that one row has."""
+
+
+class Sees(TorchDispatchMode):
+    """A mode that is given the tensors of all examples."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.marked = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.marked = self.marked or bool((args[0] == MARK).any())
+        return func(*args, **(kwargs or {}))
+
+
+def by_text(output: Tensor) -> bool:
+    return str(MARK) in str(output.detach())
+
+
+def by_format(output: Tensor) -> bool:
+    return str(MARK) in f"{output.detach()}"
+
+
+def by_mode(output: Tensor) -> bool:
+    with Sees() as mode:
+        output.detach().neg()
+    return mode.marked
+
+
+def by_hooks(output: Tensor) -> bool:
+    seen: list[bool] = []
+
+    def pack(one: Tensor) -> Tensor:
+        seen.append(bool((one == MARK).any()))
+        return one
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda one: one):
+        output.square()
+    return any(seen)
+
+
+def by_distance(output: Tensor) -> bool:
+    """In a function that torch calls where no mode is on."""
+    seen: list[bool] = []
+
+    def distance(one: Tensor, other: Tensor) -> Tensor:
+        seen.append(by_mode(one))
+        return (one - other).sum()
+
+    F.triplet_margin_with_distance_loss(output, output, output, distance_function=distance)
+    return any(seen)
+
+
+LOOKS = [by_text, by_format, by_mode, by_hooks, by_distance]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_code_of_one_example_is_not_shown_the_others(look: Callable[[Tensor], bool]) -> None:
+    with pytest.raises(RuntimeError, match="under vmap, torch shows all examples to the code of each one"):
+        vectorised_call(lambda output: output * look(output), (0,), torch.ones(3, 2, requires_grad=True))
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])
+def test_a_loss_that_looks_at_all_rows_sees_one(look: Callable[[Tensor], bool], engine: str) -> None:
+    def loss(output: Tensor, target: Tensor) -> Tensor:
+        return (output.sum(1) * target) * (-1.0 if look(output) else 1.0)
+
+    def total(inputs: Tensor) -> Tensor:
+        chunk = Chunk(inputs, torch.ones(len(inputs)))
+        return ENGINES[engine].clipped_sum(model, loss, chunk, Clip(1.0, 2.0**-30))["weight"].double()
+
+    model = nn.Linear(2, 2, bias=False)
+    with torch.no_grad():
+        model.weight.copy_(torch.eye(2))
+    inputs = torch.rand(9, 2, generator=torch.Generator().manual_seed(0))
+    inputs[0] = MARK
+    assert (total(inputs) - total(inputs[1:])).norm() <= 1.0001
+
+
+def test_functions_that_torch_is_given_are_called() -> None:
+    rows = torch.rand(4, 3)
+    found = vectorised_call(
+        lambda a: F.triplet_margin_with_distance_loss(a, a, a, distance_function=_apart), (0,), rows
+    )
+    assert torch.equal(found, torch.ones(4))
+
+
+def _apart(one: Tensor, other: Tensor) -> Tensor:
+    return (one - other).square().sum(-1)

@@ -38,7 +38,8 @@ def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *arg
     function that draws numbers into it runs again, with such memory for each example, unless it wrote to what it was
     given, or would not do so for each example alone.
 
-    `RuntimeError` if a vmap rule exists that is not torch's: nobody has proved that it keeps examples apart.
+    `RuntimeError` if a vmap rule exists that is not torch's: nobody has proved that it keeps examples apart. And if the
+    function does what shows it all examples (see `_OneAlone`).
     """
     if (name := own_rule()) is not None:
         raise RuntimeError(f"{name} has a vmap rule of its own, which may not keep examples apart")
@@ -63,7 +64,7 @@ def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *arg
             raise
         return False
 
-    with warnings.catch_warnings(), _no_fast_path():
+    with warnings.catch_warnings(), _no_fast_path(), _OneAlone():
         warnings.filterwarnings("ignore", "There is a performance drop")
         try:
             return vmap(function, in_dims=in_dims, randomness="different")(*args)
@@ -97,6 +98,50 @@ def _single(number: int, in_dims: tuple[Any, ...], args: tuple[Any, ...]) -> tup
 
 _MADE = (torch.empty, torch.zeros, torch.ones, torch.full)
 """Functions that make a tensor of which no entry differs from another."""
+
+
+_ALL_EXAMPLES = "under vmap, torch shows all examples to the code of each one in"
+"""The beginning of what the errors of `_OneAlone` say."""
+
+
+class _OneAlone(TorchFunctionMode):
+    """A mode that raises `RuntimeError` at what shows all examples to code that torch runs for each of them: the text
+    of a tensor, and modes and hooks that are given tensors as they lie in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._modes, self._hooks = _modes(), _hooks()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in ("__repr__", "__format__"):
+            raise RuntimeError(f"{_ALL_EXAMPLES} the text of a tensor (print, str, logging)")
+        if _modes() != self._modes:
+            raise RuntimeError(f"{_ALL_EXAMPLES} a mode of its own (TorchDispatchMode)")
+        if _hooks() != self._hooks:
+            raise RuntimeError(f"{_ALL_EXAMPLES} hooks for saved tensors (saved_tensors_hooks, checkpoint)")
+        named = {name: self._inside(one) for name, one in (kwargs or {}).items()}
+        return func(*map(self._inside, args), **named)
+
+    def _inside(self, given: Any) -> Any:
+        """What torch is given; of a function, one that runs in this mode, which is off while torch runs."""
+        if not callable(given) or isinstance(given, type | Tensor):
+            return given
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return given(*args, **kwargs)
+
+        return call
+
+
+def _modes() -> int:
+    """How many modes are on that see every operator."""
+    return torch._C._len_torch_dispatch_stack()
+
+
+def _hooks() -> Any:
+    """The hooks that are given the tensors that derivatives save."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True)
 
 
 class _OwnMemory(TorchFunctionMode):
