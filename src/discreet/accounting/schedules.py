@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from discreet.accounting.bisection import bisect
 from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.core.imports.plug_ins import plug_in
@@ -291,9 +292,7 @@ def solve_rate(schedule: Schedule, fits: Callable[[Schedule, int], bool], epochs
         what = "more" if not falling and not reached(high) else "less"
         raise InputError(f"the budget lasts for {what} than {epochs} epochs at any rate; change it or the noise")
     for grid in (GRID, GRID / 10, GRID / 100, GRID / 1000, GRID / 10_000):
-        while high - low > 0.25 * grid:
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if reached(middle) else (middle, high)
+        low, high = bisect(reached, low, high, absolute=0.25 * grid)
         for tick in (math.floor(high / grid), math.ceil(high / grid)):
             rate = round(tick * grid, 12)
             if rate > low and reached(rate) and fits(at(rate), epochs) and not fits(at(rate), epochs + 1):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -10,6 +9,7 @@ from pydantic import Field, model_validator
 
 from discreet.accounting.account import Method, account, guarantee
 from discreet.accounting.answers.calibrate import calibrate_noise
+from discreet.accounting.bisection import bisect
 from discreet.core.errors import InputError
 from discreet.core.events import Event
 from discreet.plan.pydantic_base import Frozen
@@ -157,7 +157,4 @@ def least_noise(course: Course, method: Method, epsilon: float) -> float:
     low, high = 1e-2, 1e4
     if not fits(high):
         raise InputError(f"no noise up to {high:g} is enough")
-    while high - low > 1e-7 * high:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+    return bisect(fits, low, high, relative=1e-7, geometric=True)[1]

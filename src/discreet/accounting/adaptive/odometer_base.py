@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from discreet.accounting.bisection import bisect
+
 QUANTUM = 2.0**-44
 """Costs are counted in multiples of this."""
 
@@ -20,7 +22,4 @@ def least(reached: Callable[[float], bool], high: float, low: float = 0.0) -> fl
         return low
     while not reached(high):
         high = 2 * high + 1e-9
-    while high - low > 1e-12 * high:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return high
+    return bisect(reached, low, high, relative=1e-12)[1]

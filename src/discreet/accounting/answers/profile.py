@@ -10,6 +10,7 @@ import numpy as np
 from discreet.accounting.account import Method, account, parse
 from discreet.accounting.answers.event_tradeoff import trade_off
 from discreet.accounting.answers.tradeoff import GaussianTradeOff
+from discreet.accounting.bisection import bisect
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import NotProved
@@ -120,7 +121,5 @@ def _inverted(event: Event, epsilon: float, adjacency: Adjacency, method: Method
         return DeltaAt(epsilon, math.exp(low), adjacency, method.value, kind)
     if not says(math.exp(high)) <= epsilon:
         return DeltaAt(epsilon, 1.0, adjacency, method.value, kind)
-    while high - low > 1e-3:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if says(math.exp(middle)) <= epsilon else (middle, high)
+    _, high = bisect(lambda log: says(math.exp(log)) <= epsilon, low, high, absolute=1e-3)
     return DeltaAt(epsilon, math.exp(high), adjacency, method.value, kind)

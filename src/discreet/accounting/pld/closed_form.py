@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from discreet.accounting.bisection import bisect
 from discreet.accounting.pld.poisson_pair import LEAST_NOISE, Pair
 
 _LARGEST = 600.0
@@ -21,10 +22,10 @@ def epsilon_bounds(pair: Pair, delta: float) -> tuple[float, float]:
     """Lower and upper bound on the smallest epsilon >= 0 whose delta is at most `delta`; (0, infinity) on failure."""
     if pair.noise < LEAST_NOISE:
         return 0.0, math.inf
-    upper = _last_failure(lambda epsilon: not _delta_bounds(pair, epsilon)[1] <= delta)[1]
+    upper = _around(lambda epsilon: _delta_bounds(pair, epsilon)[1] <= delta)[1]
     if not upper < _LARGEST:
         return 0.0, math.inf
-    lower = _last_failure(lambda epsilon: _delta_bounds(pair, epsilon)[0] > delta)[0]
+    lower = _around(lambda epsilon: not _delta_bounds(pair, epsilon)[0] > delta)[0]
     return max(0.0, lower - _slack(pair, lower)), upper + _slack(pair, upper)
 
 
@@ -42,14 +43,11 @@ def _slack(pair: Pair, epsilon: float) -> float:
     return 2 * float(pair.loss_rounding(epsilon))
 
 
-def _last_failure(fails: Callable[[float], bool]) -> tuple[float, float]:
-    """(a point where it fails, or 0; a point where it holds), close together; the condition holds from there on."""
-    left, right = 0.0, 1e-12
-    while fails(right):
-        left, right = right, 4 * right
-        if right >= _LARGEST:
-            return left, math.inf
-    while right - left > 1e-10 * right:
-        middle = 0.5 * (left + right)
-        left, right = (middle, right) if fails(middle) else (left, middle)
-    return left, right
+def _around(holds: Callable[[float], bool]) -> tuple[float, float]:
+    """(a point where it does not hold, or 0; a larger one from which on it does), close together."""
+    low, high = 0.0, 1e-12
+    while not holds(high):
+        low, high = high, 4 * high
+        if high >= _LARGEST:
+            return low, math.inf
+    return bisect(holds, low, high, relative=1e-10)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 
 from scipy.special import log_ndtr, ndtr
 
+from discreet.accounting.bisection import bisect
+
 _ROUNDOFF = 2.0**-53
 
 
@@ -39,21 +41,22 @@ def epsilon_bounds(mu: float, delta: float) -> tuple[float, float]:
     """Lower and upper bound on the smallest epsilon >= 0 with delta(epsilon) <= delta; (0, inf) on failure."""
     if not 0 < mu < 1e150:  # its square would leave the range of floating point
         return 0.0, math.inf
-    upper = _bisect(lambda epsilon: delta_bounds(mu, epsilon)[1] <= delta, mu)[1]
-    lower = _bisect(lambda epsilon: not delta_bounds(mu * (1 - 64 * _ROUNDOFF), epsilon)[0] > delta, mu)[0]
+    upper = _around(lambda epsilon: delta_bounds(mu, epsilon)[1] <= delta, mu)[1]
+    lower = _around(lambda epsilon: not delta_bounds(mu * (1 - 64 * _ROUNDOFF), epsilon)[0] > delta, mu)[0]
     return min(lower, upper), upper
 
 
 def mu_for(epsilon: float, delta: float) -> float:
     """The largest mu, rounded down, that is (epsilon, delta)-private: inverts `delta_bounds` and `epsilon_bounds`. It
     is 0 if none above 1e-150 is proved to be."""
+
+    def is_too_large(mu: float) -> bool:
+        return not delta_bounds(mu, epsilon)[1] <= delta
+
     low, high = 0.0, 1.0
-    while delta_bounds(high, epsilon)[1] <= delta and high < 1e150:
+    while not is_too_large(high) and high < 1e150:
         low, high = high, 2 * high
-    while high - low > 1e-13 * high and high > 1e-150:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if delta_bounds(middle, epsilon)[1] <= delta else (low, middle)
-    return low
+    return bisect(is_too_large, low, high, relative=1e-13, absolute=1e-150)[0]
 
 
 def clt_mu(releases: Iterable[tuple[float, float, int]]) -> float:
@@ -93,7 +96,7 @@ def _symmetric_clt_term(rate: float, noise: float) -> float:
     return 2 * rate**2 * (math.expm1(noise**-2) * float(ndtr(3 * half)) + rest)
 
 
-def _bisect(fits: Callable[[float], bool], mu: float) -> tuple[float, float]:
+def _around(fits: Callable[[float], bool], mu: float) -> tuple[float, float]:
     """(an epsilon that does not fit, a larger one that does), within 1e-12 of each other; `fits` is monotone."""
     if fits(0.0):
         return 0.0, 0.0
@@ -102,7 +105,4 @@ def _bisect(fits: Callable[[float], bool], mu: float) -> tuple[float, float]:
         low, high = high, 2 * high
         if not high < 1e300:
             return low, math.inf
-    while high - low > 1e-12 * high:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return low, high
+    return bisect(fits, low, high, relative=1e-12)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable
 from functools import partial
 
+from discreet.accounting.bisection import bisect
 from discreet.accounting.theories import rdp
 from discreet.core import checks
 
@@ -62,10 +63,7 @@ def rho_for(epsilon: float, delta: float) -> float:
     rhos below 1e-300 have that."""
     target = checks.positive("epsilon", epsilon)
     low, high = rho_for_loose(target, delta), target
-    while high - low > 1e-9 * high and high > 1e-300:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _epsilon(middle, delta) <= target else (low, middle)
-    return low
+    return bisect(lambda rho: not _epsilon(rho, delta) <= target, low, high, relative=1e-9, absolute=1e-300)[0]
 
 
 def rho_for_loose(epsilon: float, delta: float) -> float:

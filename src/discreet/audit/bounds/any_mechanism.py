@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.accounting.bisection import bisect
 from discreet.audit.bounds.curve_lines import Lines
 from discreet.core.array_types import Array
 from discreet.randomness.machine_code import machine_code
@@ -59,10 +60,7 @@ def least_level(refutes: Callable[[float], bool]) -> float:
     """The least level at which `refutes`, which is monotone, rounded up; 1 if it never does."""
     if not refutes(1.0):
         return 1.0
-    low, high = _LEAST, 0.0
-    while high - low > 1e-6:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if refutes(10.0**middle) else (middle, high)
+    _, high = bisect(lambda power: refutes(10.0**power), _LEAST, 0.0, absolute=1e-6)
     return min(1.0, float(math.nextafter(10.0**high, 1.0)))
 
 

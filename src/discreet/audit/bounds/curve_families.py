@@ -20,6 +20,7 @@ from typing import Protocol
 import numpy as np
 
 from discreet.accounting.answers.tradeoff import TradeOff
+from discreet.accounting.bisection import bisect
 from discreet.accounting.theories import gdp
 from discreet.audit.bounds.curve_lines import Lines
 from discreet.core.errors import DiscreetError
@@ -106,7 +107,4 @@ def largest_refuted(
             low, high = low / 2, low
             if low < start * 1e-6:
                 return 0.0
-    while high / low > 1 + precision:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if refutes(family.lines(middle)) else (low, middle)
-    return low
+    return bisect(lambda size: not refutes(family.lines(size)), low, high, relative=precision, geometric=True)[0]

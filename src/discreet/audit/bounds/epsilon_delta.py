@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
+from discreet.accounting.bisection import bisect
 from discreet.audit.bounds.binomial_limits import at_least
 
 _MOST = 50.0
@@ -38,8 +39,8 @@ def epsilon_bound(right: int, guesses: int, canaries: int, delta: float, failure
     """The largest epsilon that is refuted at level `failure`, rounded down; 0 if none is."""
     if p_value(right, guesses, canaries, 0.0, delta) > failure:
         return 0.0
-    low, high = 0.0, _MOST
-    while high - low > 1e-6:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if p_value(right, guesses, canaries, middle, delta) <= failure else (low, middle)
-    return low
+
+    def is_allowed(epsilon: float) -> bool:
+        return not p_value(right, guesses, canaries, epsilon, delta) <= failure
+
+    return bisect(is_allowed, 0.0, _MOST, absolute=1e-6)[0]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from discreet.accounting import schedules
+from discreet.accounting.bisection import bisect
 from discreet.accounting.schedules import Kind, Schedule
 from discreet.core.errors import InputError
 
@@ -102,10 +103,7 @@ def _least_initial(shape: Schedule, epochs: int, spending: Spending) -> Schedule
         high, low = min(low, high), low / 2
         if low < 1 / _LARGEST_NOISE:
             raise InputError("any initial noise keeps to the budget: the noise at the end decides; change `end`")
-    while high - low > _FINEST * high:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if spending.fits(at(middle), epochs) else (middle, high)
-    return at(high)
+    return at(bisect(lambda above: spending.fits(at(above), epochs), low, high, relative=_FINEST, geometric=True)[1])
 
 
 def picture(path: Path, found: Found, spending: Spending) -> None:
