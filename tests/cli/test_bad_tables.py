@@ -21,6 +21,7 @@ import pytest
 import yaml
 from bad_tables import HEADER, PARQUET, ROWS, SCHEMA, TRAIN, text
 from folders import folder_of
+from instead import instead
 
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.cli.app import run
@@ -73,7 +74,7 @@ def train(table: str, content: bytes | None, changes: dict[str, Any], said: str,
     """`discreet train` on a table, with a schema."""
     options = ("--schema", "s.yaml", "--epsilon", "3", "--delta", "1e-4", "--out", "model", "--ledger", "team.sqlite")
     files = {"s.yaml": schema_of(changes)} | ({} if content is None else {table: content})
-    return Kind(files, ("train", table, *options, *more), said)
+    return Kind(files, ("train", table, *instead(options, *more)), said)
 
 
 def parquet(change: Callable[[pa.Table], pa.Table]) -> bytes:

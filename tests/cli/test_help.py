@@ -6,28 +6,14 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
+from all_commands import COMMANDS, ROOT
 
 from discreet.cli.app import COMMANDS as ALL
-from discreet.cli.app import application, run
-from discreet.cli.show.examples import EXAMPLES, with_examples
-
-
-def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    below = getattr(command, "commands", None)
-    if below is None:
-        yield " ".join(words), command
-        return
-    for name, one in below.items():
-        yield from commands(one, (*words, name))
-
-
-ROOT = with_examples(typer.main.get_command(application(ALL)))
-COMMANDS = dict(commands(ROOT))
+from discreet.cli.app import run
+from discreet.cli.show.examples import EXAMPLES
 
 
 def parsed(arguments: list[str]) -> tuple[str, dict[str, Any]]:
@@ -108,13 +94,6 @@ def test_the_shell_completes_commands_and_options() -> None:
         command = [sys.executable, "-c", "from discreet.cli import main; main()"]
         found = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False)
         assert wanted in found.stdout.split(), found.stderr
-
-
-@pytest.mark.parametrize("given", [["--target", "a", "--target", "b"], ["--keep=a", "--keep", "b"]])
-def test_lists_that_are_given_in_parts_are_refused(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    name = given[0].partition("=")[0]
-    assert run(["train" if name == "--target" else "predict", "absent", "absent.csv", *given]) == 2
-    assert capsys.readouterr().err == f"discreet: {name} is given twice; give it once, with all names: {name} A,B\n"
 
 
 def test_an_unknown_option_is_told_where_the_options_are(capsys: pytest.CaptureFixture[str]) -> None:

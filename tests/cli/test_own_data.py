@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from instead import instead
 from PIL import Image
 
 from discreet.cli.app import run
@@ -168,7 +169,10 @@ def test_images_that_score_runs_are_of_every_class(monkeypatch: pytest.MonkeyPat
         (["plan", "patients", *BUDGET], "patients is no recipe, no table"),
         (["plan", "s.yaml", *BUDGET], "--schema s.yaml"),
         (["plan", *TABLE, "--test", "nowhere.csv"], "--test: there is no file or folder nowhere.csv"),
-        (["plan", *TABLE, "--schema", "typo.yaml"], "unknown key 'columns.age.number.lo'; known: type, low, high"),
+        (
+            ["plan", *instead(TABLE, "--schema", "typo.yaml")],
+            "unknown key 'columns.age.number.lo'; known: type, low, high",
+        ),
         (["plan", "photos", *BUDGET], "how many images there are"),
         (["plan", "photos", *BUDGET, "--mode", "colour"], "--mode is grey or rgb, not colour"),
         (["plan", "photos", *BUDGET, "--size", "24"], "--size: size: give width x height"),
@@ -177,10 +181,13 @@ def test_images_that_score_runs_are_of_every_class(monkeypatch: pytest.MonkeyPat
         (["tune", *TABLE, *GRID, "--trials", "2"], "--holdout 10%"),
         (["tune", *TABLE, *GRID, "--trials", "2", "--set", "validation=0.5"], "--test declares public"),
         (
-            ["tune", *TABLE, *GRID, "--trials", "2", "--holdout", "20%", "--schema", "buys.yaml"],
+            ["tune", *instead(TABLE, "--schema", "buys.yaml"), *GRID, "--trials", "2", "--holdout", "20%"],
             "the range of age would be bought",
         ),
-        (["tune", *TABLE, *GRID, "--kind", "parts", "--schema", "nameless.yaml", *FEW], "row_id in the schema"),
+        (
+            ["tune", *instead(TABLE, "--schema", "nameless.yaml"), *GRID, "--kind", "parts", *FEW],
+            "row_id in the schema",
+        ),
     ],
 )
 def test_refusals_are_one_line_and_nothing_is_written(arguments: list[str], message: str, capsys: Capture) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from instead import instead
 
 from discreet.cli.app import run
 from discreet.core.errors import InputError
@@ -161,7 +162,7 @@ def test_refusals_cost_nothing(case: str, capsys: Capture) -> None:
     os.link("patients.csv", "linked.csv")
     Path("copied.csv").write_bytes(Path("patients.csv").read_bytes())
     before = sorted(Path().iterdir())
-    assert run([*TRAIN, "--epsilon", "4", *FEW, *arguments]) == 2
+    assert run(instead([*TRAIN, "--epsilon", "4", *FEW], *arguments)) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("discreet: ")
     assert all(word in error for word in words), error

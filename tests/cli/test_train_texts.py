@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
 import yaml
+from instead import instead
 
 from discreet.cli.app import run
 
@@ -76,7 +77,7 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
             *("reviews.csv", *COLUMNS[:2], "--target", "review", "--classes", "n,p", *BUDGET)
         ],
         "the target 'sentiment' says whose a row is, and cannot be predicted; name another": [
-            *("reviews.csv", *COLUMNS, "--classes", "n,p", *BUDGET, "--unit", "sentiment")
+            *("reviews.csv", *COLUMNS, "--classes", "n,p", *instead(BUDGET, "--unit", "sentiment"))
         ],
         "rows 2, 4, 6 and more, column 'sentiment': .* none of the declared categories": [
             *("reviews.csv", *COLUMNS, "--classes", "n,q", *BUDGET)

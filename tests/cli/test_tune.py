@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from instead import instead
 
 from discreet.cli.app import run
 from discreet.core.errors import InputError
@@ -127,7 +128,7 @@ def test_a_dry_run_shows_the_plan_and_does_nothing(tmp_path: Path, capsys: pytes
 def test_refusals_are_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
-    assert run(["tune", "digits", *SHORT, "--holdout", "10%", *options]) == 2
+    assert run(instead(["tune", "digits", *SHORT, "--holdout", "10%"], *options)) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("discreet: ")
     assert message in error

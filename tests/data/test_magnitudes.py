@@ -12,6 +12,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from instead import instead
 from scipy.stats import norm
 
 from discreet.cli.app import run
@@ -106,7 +107,8 @@ def drafted(folder: Path, *options: str) -> tuple[int, Path]:
     lines = [f"p{i},{i + 20},{i / 3:.4f},<0.5,{i}.5\n" for i in range(40)]
     (folder / "t.csv").write_text("".join(["id,age,x,lab,y\n", *lines]))
     out = folder / "s.yaml"
-    return run(["schema", str(folder / "t.csv"), "--target", "y", "--buy", "ranges", "--out", str(out), *options]), out
+    fixed = ["schema", str(folder / "t.csv"), "--target", "y", "--buy", "ranges", "--out", str(out)]
+    return run(instead(fixed, *options)), out
 
 
 def test_a_draft_buys_what_nobody_knows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,7 @@ from typing import Annotated
 import typer
 
 from discreet._version import __version__
+from discreet.cli.options.given_once import GivenOnce
 from discreet.cli.show.examples import with_examples
 from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed, plain
 from discreet.core.imports.extras import needs_whole
@@ -102,9 +103,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 
 _DEBUG = "--debug"
 
-_LISTS = ("--target", "--classes", "--keep")
-"""Options that take several names at once."""
-
 _UNKNOWN = ("No such option", "Got unexpected extra argument")
 """Beginnings of messages that are followed by a pointer to `--help`."""
 
@@ -141,7 +139,7 @@ def application(names: Collection[str]) -> typer.Typer:
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)
         else:
-            app.command(name)(found)
+            app.command(name, cls=GivenOnce)(found)
     return app
 
 
@@ -204,9 +202,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    for name in _LISTS:  # the last one would win in silence, and a run may be charged for another target than was meant
-        if sum(one == name or one.startswith(f"{name}=") for one in arguments) > 1:
-            return _fail(f"{name} is given twice; give it once, with all names: {name} A,B", 2)
     try:
         command = with_examples(typer.main.get_command(application(_called(arguments))))
         result = command.main(args=list(arguments), prog_name="discreet", standalone_mode=False)

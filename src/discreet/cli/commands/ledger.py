@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.options.accounting import AdjacencyOption, NoiseOption, StepsOption
+from discreet.cli.options.given_once import GivenOnce
 from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.sampling import RateOption
 from discreet.cli.options.user_ledger import user_ledger
@@ -29,7 +30,7 @@ LedgerOption = Annotated[
 app = typer.Typer(help="Look at a ledger, check it, and set budgets.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(cls=GivenOnce)
 def show(ledger: LedgerOption = None, as_json: JsonOption = False) -> None:
     """List the entries, one line each."""
     for entry in _open(ledger).walk():
@@ -47,7 +48,7 @@ def show(ledger: LedgerOption = None, as_json: JsonOption = False) -> None:
         typer.echo(f"{entry.number:6d}  {entry.at[:19]}  {what}")
 
 
-@app.command()
+@app.command(cls=GivenOnce)
 def verify(
     ledger: LedgerOption = None,
     folder: Annotated[Path | None, typer.Argument(help="A published folder whose run must be in the ledger.")] = None,
@@ -63,7 +64,7 @@ def verify(
         typer.echo(_find_run(opened, folder))
 
 
-@app.command()
+@app.command(cls=GivenOnce)
 def individual(
     run: Annotated[Path, typer.Argument(help="The folder of a run with keep_spent: OUT.run.")],
     as_json: JsonOption = False,
@@ -104,7 +105,7 @@ OrderOption = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=GivenOnce)
 def budget(
     dataset_id: Annotated[str, typer.Option("--dataset-id", help="The data set's name in the ledger.")],
     ledger: LedgerOption = None,
