@@ -116,7 +116,7 @@ def test_without_a_terminal_it_says_what_to_do(table: Path, capsys: pytest.Captu
         (Open("x", "category"), "A, A", "two different names"),
         (Open("x", "date"), "2020-01-01", "two days"),
         (Open("x", "date"), "2020-01-02 2020-01-01", "earlier day first"),
-        (Open("x", "date", ("%d.%m.%Y", "%m.%d.%Y")), "2020-01-01 2021-01-01", "how days are written"),
+        (Open("x", "date", formats=("%d.%m.%Y", "%m.%d.%Y")), "2020-01-01 2021-01-01", "how days are written"),
     ],
 )
 def test_answers_that_cannot_be(column: Open, answer: str, said: str) -> None:
@@ -131,7 +131,7 @@ def test_answers_keep_what_the_draft_has_found() -> None:
         '  day: {type: date, low: FILL_IN, high: FILL_IN, format: "%d.%m.%Y"}\n'
         "  y: {type: boolean}\n"
     )
-    assert open_columns(text) == [Open("lab: a", "number"), Open("day", "date")]
+    assert open_columns(text) == [Open("lab: a", "number", censored=True), Open("day", "date", format="%d.%m.%Y")]
     done = filled(text, {"lab: a": "0,5 to 7", "day": "2020-01-01 2021-01-01"}, 100)
     columns = Schema.model_validate(yaml.safe_load(done)).columns
     assert columns["lab: a"].model_dump(include={"low", "high", "censored"}) == {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import yaml
@@ -17,34 +17,36 @@ from discreet.data.tables.drafting.ranges_bought import noise_for
 BUY, IGNORE, TEXT = "buy", "ignore", "text"
 """Special answers: buy the range or categories, leave the column out, read it as free text."""
 
-_LINE = re.compile(r"^  (?P<key>.+?): (?P<column>\{type: (?P<kind>number|category|date)[,}].*)$")
+_KINDS = ("number", "category", "date")
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A column of a draft with something to fill in. `kind`: number, category or date; `formats`: of a date whose
-    values do not tell which of them it is."""
+    """A column of a draft with something to fill in. `kind`: number, category or date; `censored`: some numbers are
+    limits; `format`: how days are written; `formats`: of a date whose values do not tell which of them it is."""
 
     name: str
     kind: str
+    censored: bool = False
+    format: str | None = None
     formats: tuple[str, ...] = ()
 
 
 def column_names(text: str) -> list[str]:
     """All columns of a draft, in order."""
-    keys = re.findall(r"^  (.+?): \{type: ", text, re.MULTILINE)
-    return [str(yaml.safe_load(key)) for key in keys]
+    return [name for name, _, _ in _entries(text)]
 
 
 def open_columns(text: str) -> list[Open]:
     """The columns of a draft with something to fill in, in order."""
     found = []
-    for line in text.splitlines():
-        match = _LINE.match(line)
-        if match is None or FILL_IN not in line.partition("  #")[0]:
+    for name, entry, comment in _entries(text):
+        fields = {key.value: value.value for key, value in entry.value}
+        kind, form = fields["type"], fields.get("format")
+        if kind not in _KINDS or FILL_IN not in fields.values():
             continue
-        formats = tuple(re.findall(r'"(%[^"]*)"', line.partition("  #")[2])) if match["kind"] == "date" else ()
-        found.append(Open(str(yaml.safe_load(match["key"])), match["kind"], formats))
+        formats = tuple(re.findall(r'"(%[^"]*)"', comment)) if kind == "date" else ()
+        found.append(Open(name, kind, "censored" in fields, None if form == FILL_IN else form, formats))
     return found
 
 
@@ -53,17 +55,24 @@ def filled(text: str, answers: Mapping[str, str], population: float) -> str:
     bought = sum(answer == BUY for answer in answers.values())
     noise = noise_for(bought, population) if bought else 0.0
     known = {one.name: one for one in open_columns(text)}
-    lines = []
-    for line in text.splitlines(keepends=True):
-        match = _LINE.match(line.rstrip("\n"))
-        name = None if match is None else str(yaml.safe_load(match["key"]))
-        if match is not None and name in known and name in answers:
-            line = f"  {match['key']}: {column_of(known[name], answers[name], match['column'], noise)}\n"
-        lines.append(line)
-    return "".join(lines)
+    pieces, end = [], 0
+    for name, entry, comment in _entries(text):
+        if name in known and name in answers:
+            pieces += [text[end : entry.start_mark.index], column_of(known[name], answers[name], noise)]
+            end = entry.end_mark.index + len(comment)
+    return "".join(pieces) + text[end:]
 
 
-def column_of(column: Open, answer: str, drafted: str = "", noise: float = 1.0) -> str:
+def _entries(text: str) -> Iterator[tuple[str, yaml.MappingNode, str]]:
+    """Name, entry and the rest of the line of each column. The parser says where in the text an entry stands."""
+    draft = yaml.compose(text, yaml.SafeLoader)
+    assert isinstance(draft, yaml.MappingNode)
+    columns = next(value for key, value in draft.value if key.value == "columns")
+    for key, entry in columns.value:
+        yield key.value, entry, text[entry.end_mark.index :].partition("\n")[0]
+
+
+def column_of(column: Open, answer: str, noise: float = 1.0) -> str:
     """The schema's entry for an answer. `InputError` for an impossible answer, with the possible ones.
 
     | kind     | answers                                         |
@@ -75,22 +84,19 @@ def column_of(column: Open, answer: str, drafted: str = "", noise: float = 1.0) 
     if answer == IGNORE:
         return "{type: ignore}"
     if column.kind == "date":
-        return _date(column, answer, drafted)
+        return _date(column, answer)
+    censored = ", censored: bound" if column.censored else ""
     if answer == BUY:
-        return _with_tail(f"{{type: {column.kind}, buy: {{noise: {noise:g}}}", drafted)
+        return f"{{type: {column.kind}, buy: {{noise: {noise:g}}}{censored}}}"
     if column.kind == "number":
         low, high = _two_numbers(answer)
-        return _with_tail(f"{{type: number, low: {low:.15g}, high: {high:.15g}", drafted)
+        return f"{{type: number, low: {low:.15g}, high: {high:.15g}{censored}}}"
     if answer == TEXT:
         return "{type: text}"
     names = [name.strip() for name in answer.split(",") if name.strip()]
     if len(names) < 2 or len(set(names)) < len(names):
         raise InputError("give at least two different names, parted by commas: A, B, C")
     return f"{{type: category, categories: {json.dumps(names, ensure_ascii=False)}}}"
-
-
-def _with_tail(start: str, drafted: str) -> str:
-    return start + (", censored: bound}" if "censored: bound" in drafted else "}")
 
 
 def _two_numbers(answer: str) -> tuple[float, float]:
@@ -104,10 +110,8 @@ def _two_numbers(answer: str) -> tuple[float, float]:
     return low, high
 
 
-def _date(column: Open, answer: str, drafted: str) -> str:
-    written = re.search(r', format: ("[^"]*")', drafted.partition("  #")[0])
-    parts = answer.split()
-    form = None if written is None else json.loads(written[1])
+def _date(column: Open, answer: str) -> str:
+    parts, form = answer.split(), column.format
     if column.formats:
         form, parts = (parts[0] if parts else ""), parts[1:]
         if form not in column.formats:
