@@ -13,7 +13,7 @@ from discreet.training import Trained
 
 def with_baseline(trained: Trained, test: tuple[Tensor, Tensor] | None) -> Trained:
     """`trained`, with the accuracy of the most frequent class of the `test` rows added to its last public metrics."""
-    if test is None or not trained.evaluations or "accuracy" not in trained.evaluations[-1].metrics:
+    if test is None or "accuracy" not in trained.last_metrics:
         return trained
     counts = torch.unique(test[1], return_counts=True)[1]
     last = trained.evaluations[-1]

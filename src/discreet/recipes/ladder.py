@@ -162,7 +162,7 @@ def run(name: str, recipe: Recipe, split: Split, rows: Rows, folder: Path) -> Tr
 
 def _private(name: str, recipe: Recipe, split: Split, rows: Rows) -> Mapping[str, float]:
     with tempfile.TemporaryDirectory() as folder:
-        last = run(name, recipe, split, rows, Path(folder)).evaluations[-1].metrics
+        last = run(name, recipe, split, rows, Path(folder)).last_metrics
     return {name: value for name, value in last.items() if not name.startswith("validation_")}
 
 

@@ -55,7 +55,7 @@ def take_on(recipe: Recipe, split: Split, cell: Cell, setting: Setting) -> dict[
         "steps": sum(steps for steps, _, _ in phases),
         "epochs": round(sum(steps * rate for steps, _, rate in phases), 6),
         "noise": phases,
-        "metrics": {name: round(value, 6) for name, value in trained.evaluations[-1].metrics.items()},
+        "metrics": {name: round(value, 6) for name, value in trained.last_metrics.items()},
         "curve": [
             [one.step, round(one.metrics[cell.facts.get("metric", "accuracy")], 5)] for one in trained.evaluations
         ],

@@ -205,7 +205,7 @@ def _fine_tune(
     with spoken(verbose=False):
         charged = ledger_of(ledger, dataset_id)
         guarantee, trained, texts = job.run(ledger=charged, dataset_id=dataset_id or "")
-    metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
+    metrics = trained.last_metrics
     figures = _seen(metrics, {}) or [f"{name} {value:.4f}" for name, value in metrics.items()]
     _tell_result(job.target, guarantee, figures)
     _tell_if_no_better(metrics, "a larger epsilon, more people, or classes that are as frequent as each other")
@@ -258,7 +258,7 @@ def _announce(lines: Sequence[str]) -> None:
 
 def _tell(job: Job, guarantee: Guarantee, trained: Trained, phases: Phases | None) -> None:
     """Print the result, in one line or, with the times of its phases, as JSON."""
-    metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
+    metrics = trained.last_metrics
     if phases is not None:
         facts = {"folder": str(job.target), "epsilon": guarantee.epsilon, "delta": guarantee.delta}
         bought = [asdict(one) for one in trained.bought]

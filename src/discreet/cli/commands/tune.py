@@ -167,7 +167,7 @@ def _parts(plan: Plan, whole: float, alone: float) -> list[str]:
 def _of_winner(trained: Trained) -> dict[str, Any]:
     return {
         "winner": dict(trained.winner or {}),
-        "public_test": dict(trained.evaluations[-1].metrics) if trained.evaluations else {},
+        "public_test": dict(trained.last_metrics),
         "bought": [asdict(one) for one in trained.bought],
     }
 

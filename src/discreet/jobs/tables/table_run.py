@@ -45,7 +45,7 @@ class TableReady(Ready):
 
         groups = {name: rows[first:] for name, rows in public.groups.items()}
         found: Mapping[str, Any] = metrics_of(self.encoder, outputs_of(inputs), targets, groups, public.clipped[first:])
-        known = dict(trained.evaluations[-1].metrics) if trained.evaluations else {}
+        known = dict(trained.last_metrics)
         for name in ("rmse", "validation_rmse"):
             known.pop(name, None)  # of encoded numbers, beside which those of the target's unit would stand
         last = Evaluation(

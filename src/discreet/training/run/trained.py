@@ -114,8 +114,8 @@ class Trained:
         return fact_table("Trained model", self._facts())
 
     def _facts(self) -> dict[str, object]:
-        last = self.evaluations[-1].metrics if self.evaluations else {}
-        metrics = {name: value for name, value in last.items() if ": " not in name}  # not those of single classes
+        last = self.last_metrics.items()
+        metrics = {name: value for name, value in last if ": " not in name}  # not those of single classes
         charged: dict[str, object] = {"charged steps": f"{self.charged_steps} of {self.plan.charges}"}
         if self.winner is not None:  # one charge, whatever the number of runs was
             winner = ", ".join(f"{name}={value}" for name, value in self.winner.items())
@@ -129,6 +129,11 @@ class Trained:
         facts |= {"on public rows": ", ".join(f"{name} {value:.4g}" for name, value in metrics.items()) or None}
         last_bought = {one.metric: f"{one.value:.4g} +/- {one.deviation:.2g}" for one in self.bought}
         return facts | {f"bought {name}": value for name, value in last_bought.items()}
+
+    @property
+    def last_metrics(self) -> Mapping[str, float]:
+        """The metrics of the last evaluation on public data; empty if there was none."""
+        return self.evaluations[-1].metrics if self.evaluations else {}
 
     @property
     def charged_steps(self) -> int:

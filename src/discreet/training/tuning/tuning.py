@@ -292,7 +292,7 @@ def score_of(trained: Trained, name: str, early: EarlyStopping | None) -> float:
         values = [(one.value - metric.centre) * times for one in trained.bought if one.metric == name]
         keeps_best = early is not None and early.keep_best and early.metric == name
     else:
-        values, keeps_best = [trained.evaluations[-1].metrics[name]], False
+        values, keeps_best = [trained.last_metrics[name]], False
     signed = [-value if name.endswith("loss") else value for value in values]
     if not signed:
         return -math.inf
