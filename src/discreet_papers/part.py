@@ -55,6 +55,9 @@ class Results(Protocol):
     def of(self, facts: Facts) -> Sequence[tuple[int | None, Mapping[str, Any]]]:
         """(seed, result) of every cell with these facts, by seed; empty if there is none."""
 
+    def one(self, facts: Facts) -> Mapping[str, Any] | None:
+        """The result of the cell with these facts, in which nothing is random; None if there is none."""
+
     def beside(self, name: str) -> Results:
         """The results of another experiment, in the same mode and folder."""
 

@@ -85,6 +85,10 @@ class Store:
         found = [(one.seed, one.result) for one in self._cells.values() if key_of(one.facts, None) == wanted]
         return sorted(found, key=lambda pair: -1 if pair[0] is None else pair[0])
 
+    def one(self, facts: Facts) -> Mapping[str, Any] | None:
+        """The result of the cell with these facts, in which nothing is random; None if there is none."""
+        return dict(self.of(facts)).get(None)
+
     def beside(self, name: str) -> Store:
         """The results of another experiment, of the same mode and in the same folder."""
         return Store(self.path.parent, name, self.mode)

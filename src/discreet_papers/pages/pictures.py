@@ -24,6 +24,14 @@ class Line:
     """Constant between its points."""
 
 
+def printed_marks(points: Sequence[tuple[float, float]]) -> list[Line]:
+    """The points that the paper prints, as marks; no line where it prints none."""
+    if not points:
+        return []
+    x, y = zip(*points, strict=True)
+    return [Line("printed", x, y, "marks")]
+
+
 @dataclass(frozen=True, slots=True)
 class Bar:
     """A height with its least and largest value, and the paper's figure."""

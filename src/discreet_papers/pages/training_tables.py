@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet_papers.pages import tables
 from discreet_papers.pages.claims import claims_table, difference, paired
-from discreet_papers.pages.pictures import Bar, Line, Panel
+from discreet_papers.pages.pictures import Bar, Line, Panel, printed_marks
 from discreet_papers.pages.tables import Table
 from discreet_papers.part import Facts, Results
 from discreet_papers.parts.odometer import READERS
@@ -124,8 +124,7 @@ def sweep_panel(part: TrainingRuns, sweep: Sweep, results: Results) -> Panel:
             x, y, low, high = zip(*points, strict=True)
             lines.append(Line(line.name or part.metric, x, y, low=low, high=high))
     marks = [(point.x, _unit(part.metric) * point.printed) for point in sweep.points if point.printed is not None]
-    if marks:
-        lines.append(Line("printed", [x for x, _ in marks], [y for _, y in marks], "marks"))
+    lines += printed_marks(marks)
     return Panel(sweep.title, sweep.x, _axis(part.metric), lines, log=sweep.log, caption=_bands(lines))
 
 
@@ -178,10 +177,7 @@ def _printed_ends(part: TrainingRuns, lines: Sequence[Line]) -> list[Line]:
     """The paper's figures at the ends of the runs' lines, unless another panel compares them."""
     printed = {run.name: run.printed for run in part.runs if run.printed is not None}
     ends = [(line.x[-1], _unit(part.metric) * printed[line.label]) for line in lines if line.label in printed]
-    if "bars" in part.draws or not ends:
-        return []
-    x, y = zip(*ends, strict=True)
-    return [Line("printed", x, y, "marks")]
+    return [] if "bars" in part.draws else printed_marks(ends)
 
 
 def _bands(lines: Sequence[Line]) -> str:

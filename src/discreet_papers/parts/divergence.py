@@ -74,7 +74,7 @@ class DivergencePart(Frozen):
             return ()
         rows = []
         for noise in self.grid.noises:
-            found = dict(results.of(self._noise(self.grid, noise))).get(None)
+            found = results.one(self._noise(self.grid, noise))
             share = (
                 ("-",) * 3 if found is None else tuple(tables.number(found[key]) for key in ("share", "rate", "order"))
             )
@@ -84,11 +84,7 @@ class DivergencePart(Frozen):
 
     def panels(self, results: Results) -> Sequence[Panel]:
         """A panel for each case."""
-        return [
-            self._panel(case, dict(results.of(self._case(case)))[None])
-            for case in self.cases
-            if results.of(self._case(case))
-        ]
+        return [self._panel(case, found) for case in self.cases if (found := results.one(self._case(case))) is not None]
 
     def _panel(self, case: Case, found: Any) -> Panel:
         orders = found["orders"]

@@ -14,7 +14,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.plan.pydantic_base import Frozen
 from discreet_papers.measure.course import Course, course_of
 from discreet_papers.pages import tables
-from discreet_papers.pages.pictures import Line, Panel
+from discreet_papers.pages.pictures import Line, Panel, printed_marks
 from discreet_papers.pages.tables import Table
 from discreet_papers.part import Cell, Facts, Results, Setting, over
 
@@ -98,7 +98,7 @@ class EpsilonPart(Frozen):
             head += [NAMES[method], "printed"] if self._is_printed(method) else [NAMES[method]]
         rows = []
         for row in self.rows:
-            found = dict(results.of(self._facts(row.set))).get(None, {})
+            found = results.one(self._facts(row.set)) or {}
             cells = [row.name, tables.interval(found.get("pld", {}))]
             for method in others:
                 cells.append(said(found.get(method.value)))
@@ -117,16 +117,14 @@ class EpsilonPart(Frozen):
             for method in line.methods or self.methods:
                 points = []
                 for value in panel.values:
-                    found = dict(results.of(self._point(panel, line, value))).get(None, {}).get(method.value, {})
+                    found = (results.one(self._point(panel, line, value)) or {}).get(method.value, {})
                     if "epsilon" in found and math.isfinite(float(found["epsilon"])):
                         points.append((value, float(found["epsilon"])))
                 if points:
                     label = " ".join(filter(None, [NAMES[method], line.name]))
                     x, y = zip(*points, strict=True)
                     lines.append(Line(label, x, y, "solid" if method.proves else "dashed", role=method.value))
-        if panel.printed:
-            x, y = zip(*panel.printed, strict=True)
-            lines.append(Line("printed", x, y, "marks"))
+        lines += printed_marks(panel.printed)
         delta = over(self.course, panel.set)["delta"]
         return Panel(panel.title, panel.x, f"epsilon at delta {delta:g}", lines, log=panel.log, bottom=0.0)
 

@@ -16,7 +16,7 @@ from discreet.plan.pydantic_base import Frozen
 from discreet.sampling.record import Positive
 from discreet_papers.measure.course import Course, course_of
 from discreet_papers.pages import tables
-from discreet_papers.pages.pictures import Line, Panel
+from discreet_papers.pages.pictures import Line, Panel, printed_marks
 from discreet_papers.pages.tables import Table
 from discreet_papers.part import Cell, Facts, Results, Setting, over
 from discreet_papers.parts.epsilon import NAMES, brief
@@ -85,7 +85,7 @@ class NoisePart(Frozen):
             head += [] if method.proves else ["which certifies"]
         rows = []
         for row in self.rows:
-            found = dict(results.of(self._facts(row.set, row.epsilon, row.like))).get(None)
+            found = results.one(self._facts(row.set, row.epsilon, row.like))
             cells = [row.name, tables.MISSING if found is None else tables.number(found["epsilon"])]
             for method in self.methods:
                 one = {} if found is None else found["noise"][method.value]
@@ -104,15 +104,13 @@ class NoisePart(Frozen):
         for method in self.methods:
             points = []
             for value in panel.values:
-                found = dict(results.of(self._facts(panel.set, value))).get(None)
+                found = results.one(self._facts(panel.set, value))
                 if found is not None and "noise" in found["noise"][method.value]:
                     points.append((value, found["noise"][method.value]["noise"]))
             if points:
                 x, y = zip(*points, strict=True)
                 lines.append(Line(NAMES[method], x, y, "solid" if method.proves else "dashed", role=method.value))
-        if panel.printed:
-            x, y = zip(*panel.printed, strict=True)
-            lines.append(Line("printed", x, y, "marks"))
+        lines += printed_marks(panel.printed)
         course = course_of(over(self.course, panel.set))
         unit = "C" if course.clip_norms == 1 else f"({course.clip_norms:g} C)"
         return Panel(panel.title, f"epsilon at delta {course.delta:g}", f"noise, std / {unit}", lines, log=panel.log)

@@ -15,7 +15,7 @@ from discreet.core.events import Event, Gaussian, Poisson
 from discreet.plan.pydantic_base import Frozen
 from discreet_papers.measure.course import Course, course_of
 from discreet_papers.pages import tables
-from discreet_papers.pages.pictures import Line, Panel
+from discreet_papers.pages.pictures import Line, Panel, printed_marks
 from discreet_papers.pages.tables import Table
 from discreet_papers.part import Cell, Facts, Results, Setting, over
 from discreet_papers.parts.epsilon import NAMES, brief, finite
@@ -79,7 +79,7 @@ class OdometerPart(Frozen):
         head += tuple(f"whole plan, {NAMES[method]}" for method in self.methods)
         rows = []
         for row in self.rows:
-            found = dict(results.of(self._facts(row))).get(None)
+            found = results.one(self._facts(row))
             whole = [tables.MISSING if found is None else tables.up(float(found[f"whole {m}"])) for m in self.methods]
             length = None if found is None else len(found[self.readers[0]])
             for epoch in [*row.printed, *([length] if length and length not in row.printed else [])]:
@@ -102,8 +102,7 @@ class OdometerPart(Frozen):
                     lines.append(
                         Line(f"whole plan, {NAMES[method]}", [1, epochs[-1]], [height] * 2, "dotted", method.value)
                     )
-                if row.printed:
-                    lines.append(Line("printed", list(row.printed), list(row.printed.values()), "marks"))
+                lines += printed_marks(list(row.printed.items()))
                 found.append(Panel(row.name, "epoch", "bound on the loss, if the run stops here", lines, bottom=0.0))
         return found
 

@@ -64,7 +64,7 @@ class PathsPart(Frozen):
         head = ("method", "rate", "mean distance", "printed", "exact path ends, from the minimum")
         rows = []
         for row in self.rows:
-            found = dict(results.of(self._facts(row))).get(None)
+            found = results.one(self._facts(row))
             figures = (tables.MISSING,) * 2
             if found is not None:
                 end = math.dist(found["exact"][-1], _MINIMUM)

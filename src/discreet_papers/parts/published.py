@@ -179,7 +179,7 @@ class PublishedPart(Frozen):
         return zcdp.epsilon_loose(one.rho, course_of(one.course).delta)
 
     def _found(self, one: Claim, results: Results) -> Mapping[str, Any] | None:
-        return None if one.course is None else dict(results.of(self._facts(one))).get(None)
+        return None if one.course is None else results.one(self._facts(one))
 
     def _facts(self, one: Claim) -> Facts:
         assert one.course is not None

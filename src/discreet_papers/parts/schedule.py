@@ -113,7 +113,7 @@ class SchedulePart(Frozen):
         return lines
 
     def _row(self, row: ScheduleRow, results: Results) -> tuple[str, ...]:
-        found = dict(results.of(self._facts(row.schedule))).get(None)
+        found = results.one(self._facts(row.schedule))
         printed = tables.MISSING if row.printed is None else str(row.printed)
         if found is None:
             return (row.name, tables.MISSING, printed, *(tables.MISSING,) * 3)
@@ -123,7 +123,7 @@ class SchedulePart(Frozen):
     def _rates(self, one: Rates, results: Results) -> tuple[str, ...]:
         cells, equal = [], 0
         for epochs, printed in zip(self.epochs, one.printed, strict=False):
-            found = dict(results.of(self._facts(one.schedule, epochs))).get(None)
+            found = results.one(self._facts(one.schedule, epochs))
             if found is None:
                 cells.append(tables.MISSING)
                 continue

@@ -90,7 +90,7 @@ class TradeOffPart(Frozen):
             head += [_LABELS[name], "printed"] if name in printed else [_LABELS[name]]
         rows = []
         for row in self.rows:
-            found = dict(results.of(self._facts(row, row.shows[0]))).get(None, {"sums": {}})["sums"]
+            found = (results.one(self._facts(row, row.shows[0])) or {"sums": {}})["sums"]
             cells = [row.name]
             for name in self.curves:
                 cells.append(f"{found[name]:.1%}" if name in found else tables.MISSING)
