@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import dropout_sigmas
 import numpy as np
 import pytest
 import torch
+from handed_over import steps_seen
 from problems import blobs, linear, tiny_plan, tiny_training
 from torch import nn
 
@@ -19,26 +19,17 @@ from discreet.accounting.account import account
 from discreet.accounting.answers.compare import compare
 from discreet.accounting.theories import paper_figures
 from discreet.core.events import FixedSize
-from discreet.core.release import Release
 from discreet.methods import DPDropout
-from discreet.training import step as step_module
 
 
 def test_a_run_is_the_formula_over_its_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Algorithm 1 with the prior's gradient: theta - eta_t/2 (w theta + g), eta_t = lr / t^decay."""
-    model, means = linear().double(), []
-    real = step_module.apply
-
-    def spy(release: Release, parameters: Any, optimizer: Any, divisor: float, *rest: Any) -> None:
-        means.append({name: np.array(tensor) / divisor for name, tensor in release.tensors.items()})
-        real(release, parameters, optimizer, divisor, *rest)
-
-    monkeypatch.setattr(step_module, "apply", spy)
+    model, seen = linear().double(), steps_seen(monkeypatch)
     theta = {name: parameter.detach().numpy().copy() for name, parameter in model.named_parameters()}
     inputs, targets = blobs()
     optimizer = DPDropout(model.parameters(), lr=0.8, decay=0.6, weight_decay=0.1)
     tiny_training(tmp_path, model=model, optimizer=optimizer, data=(inputs.double(), targets)).run()
-    for t, mean in enumerate(means, 1):
+    for t, mean in enumerate((one.means for one in seen), 1):
         for name in theta:
             theta[name] = theta[name] - 0.8 / t**0.6 / 2 * (0.1 * theta[name] + mean[name])
     for name, parameter in model.named_parameters():

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from handed_over import steps_seen
 from problems import FEATURES, blobs, tiny_plan, tiny_training
 from torch import nn
 
 from discreet import InputError, UnsupportedModel
-from discreet.core.release import Release
 from discreet.methods import Several
-from discreet.training import step as step_module
 
 Array = np.ndarray
 Weights = dict[str, Array]
@@ -34,20 +33,17 @@ def recorded(
     folder: Path, monkeypatch: pytest.MonkeyPatch, build: Callable[[nn.Module], torch.optim.Optimizer], **changes: Any
 ) -> tuple[Weights, list[Weights], Weights]:
     """First weights, the noisy mean of every step, and the weights that training ended with."""
-    model, means = two_layers(), []
-    real = step_module.apply
-
-    def spy(release: Release, parameters: Any, optimizer: Any, divisor: float, *rest: Any) -> None:
-        means.append({name: np.array(tensor) / divisor for name, tensor in release.tensors.items()})
-        real(release, parameters, optimizer, divisor, *rest)
-
-    monkeypatch.setattr(step_module, "apply", spy)
+    model, seen = two_layers(), steps_seen(monkeypatch)
     first = {name: parameter.detach().numpy().copy() for name, parameter in model.named_parameters()}
     inputs, targets = blobs()
     training = tiny_training(folder, model=model, optimizer=build(model), data=(inputs.double(), targets), **changes)
     training.run()
-    assert len(means) == training.plan.steps
-    return first, means, {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+    assert len(seen) == training.plan.steps
+    return (
+        first,
+        [one.means for one in seen],
+        {name: parameter.detach().numpy() for name, parameter in model.named_parameters()},
+    )
 
 
 def sgd(w: Array, means: list[Array], lr: float = 0.1, momentum: float = 0.0, decay: float = 0.0) -> Array:
@@ -130,20 +126,13 @@ def test_a_scheduler_steps_after_every_release(tmp_path: Path, monkeypatch: pyte
     model = two_layers()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.4)
     first = {name: parameter.detach().numpy().copy() for name, parameter in model.named_parameters()}
-    means: list[Weights] = []
-    real = step_module.apply
-
-    def spy(release: Release, parameters: Any, optimizer: Any, divisor: float, *rest: Any) -> None:
-        means.append({name: np.array(tensor) / divisor for name, tensor in release.tensors.items()})
-        real(release, parameters, optimizer, divisor, *rest)
-
-    monkeypatch.setattr(step_module, "apply", spy)
+    seen = steps_seen(monkeypatch)
     inputs, targets = blobs()
     tiny_training(
         tmp_path, model=model, optimizer=optimizer, scheduler=halving(optimizer), data=(inputs.double(), targets)
     ).run()
     for name, parameter in model.named_parameters():
-        wanted = first[name] - sum(0.4 * 0.5 ** (t // 2) * mean[name] for t, mean in enumerate(means))
+        wanted = first[name] - sum(0.4 * 0.5 ** (t // 2) * one.means[name] for t, one in enumerate(seen))
         np.testing.assert_allclose(parameter.detach().numpy(), wanted, rtol=1e-10)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from dp_accounting.dp_event import ComposedDpEvent, GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+from handed_over import steps_seen
 from hypothesis import given
 from hypothesis import strategies as st
 from problems import tiny_training
@@ -20,7 +21,6 @@ from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian, Poisson, flatten
 from discreet.plan import Metric, NoSampling, Plan
 from discreet.plan.batches import noise_phases, overlaid, rate_phases
-from discreet.training import step as step_module
 
 BASE: dict[str, Any] = {"population": 1000, "batch": 50, "clip_norm": 1.0, "delta": 1e-5}
 
@@ -123,14 +123,7 @@ def test_batches_by_step() -> None:
 
 
 def test_draws_and_divisors_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    used: list[tuple[float, float]] = []
-    real = step_module.apply
-
-    def spy(release: Any, parameters: Any, optimizer: Any, divisor: float) -> None:
-        used.append((release.event.rate, divisor))
-        real(release, parameters, optimizer, divisor)
-
-    monkeypatch.setattr(step_module, "apply", spy)
+    seen = steps_seen(monkeypatch)
     plan = Plan.poisson(
         population=24,
         batch=6,
@@ -142,7 +135,7 @@ def test_draws_and_divisors_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         metrics=[Metric(noise=30.0, every=2)],
     )
     trained = tiny_training(tmp_path, plan=plan).run()
-    assert used == [(0.25, 6.0)] * 3 + [(0.75, 18.0)] * 4
+    assert [(one.release.event.rate, one.divisor) for one in seen] == [(0.25, 6.0)] * 3 + [(0.75, 18.0)] * 4
     assert trained.charged_steps == 10
     events = places(plan.event())
     assert [event.rate for event in events if isinstance(event, Poisson)] == [0.25] * 3 + [0.75] * 4

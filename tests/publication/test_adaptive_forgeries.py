@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-from forging import Facts, claim, edit, edit_consistently, entry, facts_of, finds, put, resealed, times, without_entry
+from forging import (
+    Facts,
+    claim,
+    edit,
+    edit_consistently,
+    entry,
+    facts_of,
+    finds,
+    fingerprinted,
+    put,
+    resealed,
+    times,
+    without_entry,
+)
 from problems import blobs, certified_run
 
 from discreet import publish, verify
@@ -105,16 +117,6 @@ def one_order(budget: Facts) -> None:
     kept = {name: budget[name] for name in ("delta", "adjacency", "unit")}
     budget.clear()
     budget.update({"filter": "rdp-order", "order": order, "limit": limit, "conversion": "improved"} | kept)
-
-
-def fingerprinted(facts: Facts) -> None:
-    """Let the ledger's run be of the plan as it is now."""
-    import hashlib
-
-    canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
-    fingerprint = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
-    facts["ledger"]["entries"][0]["body"]["plan"] = facts["plan_fingerprint"] = fingerprint
-    resealed(facts)
 
 
 def event_gone_everywhere(facts: Facts) -> None:

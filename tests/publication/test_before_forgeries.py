@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from adaptive_runs import adaptive
 from first_runs import COMPONENTS, first_plan, first_run
-from forging import Facts, claim, edit, edit_consistently, entry, facts_of, finds, put, resealed, without_entry
+from forging import (
+    Facts,
+    claim,
+    edit,
+    edit_consistently,
+    entry,
+    facts_of,
+    finds,
+    fingerprinted,
+    put,
+    resealed,
+    without_entry,
+)
 from problems import tiny_plan
 
 from discreet import publish, verify
@@ -41,13 +51,6 @@ def test_the_claim_covers_the_components(original: Path) -> None:
     assert "answered 1 query on the same data" in report
     assert "metrics on private rows that it buys" not in report
     assert "| queries on the same data before the first step, covered by epsilon | 1 |" in card
-
-
-def fingerprinted(facts: Facts) -> None:
-    canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
-    fingerprint = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
-    facts["ledger"]["entries"][0]["body"]["plan"] = facts["plan_fingerprint"] = fingerprint
-    resealed(facts)
 
 
 def cheaper(facts: Facts) -> None:

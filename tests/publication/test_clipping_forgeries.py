@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from every_kind import CLIPPINGS, clipped
-from forging import Change, Facts, edit, edit_consistently, finds, put, resealed, times
+from forging import Change, Facts, edit, edit_consistently, finds, fingerprinted, put, times
 from problems import CLASSES, FEATURES
 
 from discreet import publish, verify
@@ -34,12 +34,9 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def everywhere(*changes: Change) -> Callable[[Path], None]:
     """Change plan and certificate, and let plan.yaml, the fingerprint and the ledger agree."""
 
-    def told_to_the_ledger(facts: Facts) -> None:
-        facts["ledger"]["entries"][0]["body"]["plan"] = facts["plan_fingerprint"]
-
     def forge(folder: Path) -> None:
         edit_consistently(*changes)(folder)
-        edit(told_to_the_ledger, resealed)(folder)
+        edit(fingerprinted)(folder)
 
     return forge
 

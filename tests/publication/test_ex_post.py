@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-from forging import Facts, edit, edit_consistently, facts_of, finds, put, resealed, times
+from forging import Facts, edit, edit_consistently, facts_of, finds, fingerprinted, put, resealed, times
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import certified_run, tiny_plan
@@ -110,13 +108,6 @@ def test_the_claim_is_the_whole_plans_and_the_reading_stands_beside_it(original:
         assert "no guarantee" in page
         assert "exceeds the reading" in page
     assert "What was said afterwards" in report
-
-
-def fingerprinted(facts: Facts) -> None:
-    canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
-    fingerprint = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
-    facts["ledger"]["entries"][0]["body"]["plan"] = facts["plan_fingerprint"] = fingerprint
-    resealed(facts)
 
 
 def said(name: str, value: Any) -> Any:

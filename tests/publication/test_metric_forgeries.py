@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import shutil
 from collections.abc import Callable
@@ -11,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forging import Facts, claim, edit, edit_consistently, facts_of, finds, put, resealed, times
+from forging import Facts, claim, edit, edit_consistently, facts_of, finds, fingerprinted, put, resealed, times
 from problems import blobs, certified_run, tiny_plan
 
 from discreet import InputError, publish, verify
@@ -58,13 +56,6 @@ def test_what_was_bought_is_in_the_certificate_and_on_the_pages(original: Path) 
     assert "| held out of training | 30 %: epsilon is that of the dearer part |" in card
     assert "the population of the data to train on: 16.8 rows |" in card
     assert "| To check it | discreet verify FOLDER; for most plans also verify.py, with NumPy alone |" in card
-
-
-def fingerprinted(facts: Facts) -> None:
-    canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
-    fingerprint = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
-    facts["ledger"]["entries"][0]["body"]["plan"] = facts["plan_fingerprint"] = fingerprint
-    resealed(facts)
 
 
 def everywhere(change: Callable[[dict[str, Any]], None]) -> Callable[[Facts], None]:

@@ -23,6 +23,7 @@ from forging import (
     edit_consistently,
     entry,
     facts_of,
+    fingerprinted,
     forged,
     put,
     resealed,
@@ -34,7 +35,6 @@ from safetensors.torch import save
 
 from discreet import publish, verify
 from discreet.certificate import signature
-from discreet.certificate.canonical import canonical, digest
 from discreet.cli.app import run
 from discreet.core.errors import InputError
 from discreet.plan import Metric
@@ -262,9 +262,7 @@ def test_what_it_does_not_cover_it_does_not_accept(
         folder = Path(shutil.copytree(original, tmp_path / name))
         facts = facts_of(folder)
         facts["plan"][name] = value
-        facts["plan_fingerprint"] = "sha256:" + digest(canonical(facts["plan"]))
-        facts["ledger"]["entries"][0]["body"]["plan"] = facts["plan_fingerprint"]
-        resealed(facts)
+        fingerprinted(facts)
         (folder / "certificate.json").write_text(json.dumps(facts))
         code, said = told(folder, capsys)
         assert (code, said.split(":")[0]) == (1, "NOT COVERED")

@@ -51,8 +51,7 @@ def edit_consistently(*changes: Change) -> Forge:
     """Change the certificate, then recompute the fingerprint and write plan.yaml anew."""
 
     def agree(facts: Facts) -> None:
-        canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
-        facts["plan_fingerprint"] = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+        facts["plan_fingerprint"] = f"sha256:{_digest(facts['plan'])}"
 
     def forge(folder: Path) -> None:
         edit(*changes, agree)(folder)
@@ -111,18 +110,30 @@ def without_entry(kind: str, which: int = 0) -> Change:
 
 def resealed(facts: Facts) -> None:
     """Make the digest that of the entries."""
-    canonical = json.dumps(facts["ledger"]["entries"], sort_keys=True, separators=(",", ":"))
-    facts["ledger"]["digest"] = hashlib.sha256(canonical.encode()).hexdigest()
+    facts["ledger"]["digest"] = _digest(facts["ledger"]["entries"])
+
+
+def fingerprinted(facts: Facts) -> None:
+    """Let the fingerprint, also that of the ledger's run, be that of the plan as it is now."""
+    facts["plan_fingerprint"] = _opened(facts)["plan"] = f"sha256:{_digest(facts['plan'])}"
+    resealed(facts)
 
 
 def agreed(facts: Facts) -> None:
     """Plan, fingerprint and ledger told as one story."""
-    canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
-    fingerprint = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
-    opened = next(one for one in facts["ledger"]["entries"] if one["kind"] == "run")
-    facts["plan_fingerprint"] = opened["body"]["plan"] = fingerprint
-    opened["body"]["epsilon"] = facts["claim"]["epsilon"]
-    resealed(facts)
+    _opened(facts)["epsilon"] = facts["claim"]["epsilon"]
+    fingerprinted(facts)
+
+
+def _opened(facts: Facts) -> dict[str, Any]:
+    """The ledger's entry of the run."""
+    found: dict[str, Any] = next(one for one in facts["ledger"]["entries"] if one["kind"] == "run")["body"]
+    return found
+
+
+def _digest(value: object) -> str:
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def forged(folder: Path, *changes: Change) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from adaptive_runs import VALIDATION, adaptive
+from handed_over import steps_seen
 from problems import blobs, linear, tiny_training
 
 from discreet.accounting.adaptive.filter_decision import propose
@@ -30,7 +31,6 @@ from discreet.plan import (
     ValidationDecay,
 )
 from discreet.randomness import TestStream
-from discreet.training import step as step_module
 
 
 def charged(folder: Path, run: str) -> tuple[list[Any], tuple[float, ...]]:
@@ -117,17 +117,10 @@ def session_ended(training: Any) -> str | None:
 def test_the_sampler_and_the_divisor_are_those_of_the_charged_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    used: list[tuple[float, float]] = []
-    real = step_module.apply
-
-    def spy(release: Any, parameters: Any, optimizer: Any, divisor: float) -> None:
-        used.append((release.event.rate, divisor))
-        real(release, parameters, optimizer, divisor)
-
-    monkeypatch.setattr(step_module, "apply", spy)
+    seen = steps_seen(monkeypatch)
     plan = adaptive(Spy(Controls(3.0, 12.0), Controls(3.0, 3.0)))
     tiny_training(tmp_path, plan=plan).run()
-    assert used == [(0.5, 12.0)] * 4 + [(0.125, 3.0)] * 16
+    assert [(one.release.event.rate, one.divisor) for one in seen] == [(0.5, 12.0)] * 4 + [(0.125, 3.0)] * 16
 
 
 def test_users_have_no_adaptive_plan(tmp_path: Path) -> None:
