@@ -1,4 +1,4 @@
-"""Bisection that keeps sides: one end was seen to hold, the other was not."""
+"""Bisection: two numbers closer together, of which one was seen to fail a condition and the other to meet it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,37 +82,56 @@ def public_columns(
             csv = found_format(path, csv, FOUND_OUT)
     rows, marks = first_rows(path, csv), Marks(ABSENT, csv.decimal, csv.thousands)
     own = {name: column_kind(whole(rows, name), marks) for name in rows.column_names if name in kinds}
-    names = list(own)
-    numbers = [name for name in names if {own[name].name, kinds[name].name} <= {"whole", "number"}]
-    days = [name for name in names if own[name].name == kinds[name].name == "date" and not own[name].formats]
-    listed = [name for name in names if kinds[name].name == "text" or (name == target and name not in numbers + days)]
-    facts = {"columns": {name: {"type": "ignore"} for name in names}, "csv": csv.model_dump(), "others": "ignore"}
+    numbers = [name for name, kind in own.items() if {kind.name, kinds[name].name} <= {"whole", "number"}]
+    days = [name for name, kind in own.items() if kind.name == kinds[name].name == "date" and not kind.formats]
+    listed = [name for name in own if kinds[name].name == "text" or (name == target and name not in numbers + days)]
+    found = _read(path, csv, own, [*numbers, *days], listed)
+    seen, texts = {text for one in found.texts.values() for text in one}, found.texts
+    codes = missing_codes({name: found.amounts[name] for name in numbers}, seen)
+    for name in numbers:
+        found.amounts[name] = found.amounts[name][~np.isin(found.amounts[name], list(codes))]
+    prose = tuple(name for name, values in texts.items() if len(values) > found.rows / 2 and _are_sentences(values))
+    unlike = tuple(name for name, values in texts.items() if len(values) > max(_MOST, found.rows / 2))
+    kept = {name: found.shown(name) for name, values in texts.items() if len(values) <= _MOST and name not in prose}
+    kept = {name: values for name, values in kept.items() if values}
+    shares = {} if target not in kept else {text: texts[target][text] / texts[target].total() for text in kept[target]}
+    return PublicColumns(path.name, found.amounts, kept, unlike, prose, codes, shares)
+
+
+@dataclass(slots=True)
+class _Read:
+    """What the rows of a table hold by column: `amounts` of numbers and days, and how often each of the `texts` occurs;
+    `declared`: texts in the order in which the file lists them, if it does."""
+
+    rows: int
+    amounts: dict[str, Array]
+    texts: dict[str, Counter[str]]
+    declared: dict[str, list[str]]
+
+    def shown(self, name: str) -> list[str]:
+        """The texts of a column that a draft may show: those declared in their order, then the others by alphabet."""
+        places = {text: place for place, text in enumerate(self.declared.get(name, ()))}
+        shown = (text for text in self.texts[name] if text and text.isprintable() and not formula_like(text))
+        return sorted(shown, key=lambda text: (places.get(text, len(places)), text))
+
+
+def _read(path: Path, csv: CsvFormat, own: Mapping[str, Kind], measured: list[str], listed: list[str]) -> _Read:
+    """All rows, of the `measured` and the `listed` columns; `own` has the kind of every column."""
+    facts = {"columns": {name: {"type": "ignore"} for name in own}, "csv": csv.model_dump(), "others": "ignore"}
     schema = validate(Schema, facts | {"missing": ABSENT}, "schema")
-    found: dict[str, list[Array]] = {name: [np.empty(0)] for name in (*numbers, *days)}
-    texts = {name: Counter[str]() for name in listed}
-    ordered: dict[str, list[str]] = {}
-    count = 0
-    for block in blocks(path, schema, [*found, *listed]) if names else ():
-        count += block.num_rows
-        for name in found:
-            found[name].append(_present(block.column(name), own[name], schema))
+    parts: dict[str, list[Array]] = {name: [np.empty(0)] for name in measured}
+    texts, declared, rows = {name: Counter[str]() for name in listed}, dict[str, list[str]](), 0
+    for block in blocks(path, schema, [*measured, *listed]) if own else ():
+        rows += block.num_rows
+        for name in measured:
+            parts[name].append(_present(block.column(name), own[name], schema))
         for name in listed:
             try:
                 texts[name].update(dict(occurring(block.column(name), schema.marks)))
-                ordered.setdefault(name, _own_order(block.column(name), schema.marks))
+                declared.setdefault(name, _own_order(block.column(name), schema.marks))
             except BadValue as bad:
                 raise InputError(f"{path}: column {name!r}: {bad}") from None
-    prose = tuple(name for name, values in texts.items() if len(values) > count / 2 and _are_sentences(values))
-    unlike = tuple(name for name, values in texts.items() if len(values) > max(_MOST, count / 2))
-    few = {name: values for name, values in texts.items() if 0 < len(values) <= _MOST and name not in prose}
-    shown = {name: _in_order(_shown(values), ordered[name]) for name, values in few.items()}
-    kept = {name: values for name, values in shown.items() if values}
-    measured = {name: np.concatenate(parts) for name, parts in found.items()}
-    codes = missing_codes({name: measured[name] for name in numbers}, {text for one in texts.values() for text in one})
-    for name in numbers:
-        measured[name] = measured[name][~np.isin(measured[name], list(codes))]
-    shares = {} if target not in kept else {text: texts[target][text] / texts[target].total() for text in kept[target]}
-    return PublicColumns(path.name, measured, kept, unlike, prose, codes, shares)
+    return _Read(rows, {name: np.concatenate(one) for name, one in parts.items()}, texts, declared)
 
 
 def _present(values: pa.Array, kind: Kind, schema: Schema) -> Array:
@@ -130,16 +149,6 @@ def _own_order(values: pa.Array, marks: Marks) -> list[str]:
     return [text for text, _ in occurring(values.dictionary, marks)]
 
 
-def _in_order(texts: Iterable[str], first: Sequence[str]) -> list[str]:
-    """The texts: those of `first` in its order, then the others in alphabetical order."""
-    places = {text: place for place, text in enumerate(first)}
-    return sorted(texts, key=lambda text: (places.get(text, len(places)), text))
-
-
 def _are_sentences(values: Collection[str]) -> bool:
     """Whether the texts read like sentences: at least half of them have `_SENTENCE` words or more."""
     return 2 * sum(len(text.split()) >= _SENTENCE for text in values) >= len(values) > 2
-
-
-def _shown(values: Iterable[str]) -> Iterator[str]:
-    return (text for text in values if text and text.isprintable() and not formula_like(text))
