@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.func import grad, vmap
 
 from discreet.clipping.engines.footprint import Footprint, footprint
 
@@ -34,3 +35,23 @@ def test_a_footprint_counts_what_is_held() -> None:
     assert found.gradients == 8 * (7 + 3)
     assert found.largest == 8 * 7
     assert found.values == 8 * (11 + 7)
+
+
+class OfItsSlope(nn.Module):
+    """A model that takes gradients of its own, as of an energy: torch lets nobody see what these save."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(11, 7).double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.layer(x)
+        slopes: Tensor = vmap(grad(lambda row: row.square().sum()))(made)
+        return slopes
+
+
+def test_the_footprint_of_a_model_that_takes_gradients_is_no_less() -> None:
+    """Of the layer at least its input and its output are held."""
+    found = footprint(OfItsSlope(), lambda output, _: output.sum(), torch.randn(5, 11).double(), torch.zeros(5))
+    assert found.gradients == found.largest == 8 * 7
+    assert found.values >= 8 * (11 + 7)

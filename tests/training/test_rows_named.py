@@ -147,3 +147,31 @@ def test_rows_of_several_lengths_name_the_argument_of_the_trainer(task: str, tmp
         said = refused(tmp_path, task, name, rows, data_collator=collator)
         assert said.startswith(f"row 5 has {length - 2} tokens and row 0 has {length}: they need one length")
         assert "give PrivateTrainer(length=N)" in said
+
+
+class OfAnEnergy(nn.Module):
+    """A model that returns the gradient of a number, by the rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.last = nn.Linear(FEATURES, 3), nn.Linear(FEATURES, CLASSES)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        given = rows.detach().requires_grad_()
+        slopes = torch.autograd.grad(torch.tanh(self.layer(given)).sum(), given, create_graph=True)[0]
+        scores: Tensor = self.last(slopes)
+        return scores
+
+
+class OfAnEnergyAnyhow(OfAnEnergy):
+    """One that says so."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        with torch.enable_grad():
+            return super().forward(rows)
+
+
+def test_a_model_that_takes_gradients_is_told_where(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"take those in forward inside torch.enable_grad\(\)"):
+        tiny_training(tmp_path, model=OfAnEnergy())
+    tiny_training(tmp_path, model=OfAnEnergyAnyhow(), engine="reference")

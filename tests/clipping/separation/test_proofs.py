@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ import torch.nn.functional as F
 from checkpointed import Between
 from mixing_late import BACK, LATE
 from mixing_made import MADE
-from mixing_modules import ALWAYS, CLASSES, FEATURES, RARELY
+from mixing_modules import ALWAYS, CLASSES, FEATURES, RARELY, Two
 from mixing_programs import PROGRAMS
+from mixing_runs import training
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from discreet import UnsupportedModel
 from discreet.clipping import ENGINES, Chunk, Clip, evaluation_mode
 from discreet.clipping.separation import Mixes, examined, proved, recorder
 from discreet.clipping.separation.registry import RULES, SIZES
@@ -229,3 +232,33 @@ def test_a_constant_is_not_what_was_at_its_place_in_memory_before() -> None:
 def test_rules_are_those_of_operators_that_there_are() -> None:
     known = {name for name in (*RULES, *SIZES) if hasattr(torch.ops.aten, name) or hasattr(torch.ops.aten, f"{name}_")}
     assert {*RULES, *SIZES} == known
+
+
+class Nested(Two):
+    """A model that makes a nested tensor of its rows."""
+
+    def between(self, h: Tensor) -> Tensor:
+        rows: Tensor = torch.nested.nested_tensor([*h.unsqueeze(1)])
+        return rows.to_padded_tensor(0.0).squeeze(1)
+
+
+class Parted(Two):
+    """One that takes its rows apart."""
+
+    def between(self, h: Tensor) -> Tensor:
+        return torch.cat(h.split(1))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Nested, "works with a tensor that is not an array in memory"),
+        (Parted, "a number that aten.cat is given depends on the number of examples"),
+    ],
+)
+def test_what_cannot_be_followed_is_said_before_torchs_own_error(
+    kind: type[nn.Module], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UnsupportedModel, match=said):
+        training(kind, "bookkeeping", tmp_path)

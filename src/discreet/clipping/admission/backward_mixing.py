@@ -8,7 +8,6 @@ loss.
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,6 +97,8 @@ def _mixing(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch)
         if not usual.order == shorter.order == changed.order:
             continue  # the operations depend on the values
         for one, short, other in zip(usual.visits, shorter.visits, changed.visits, strict=True):
+            if len(one[2]) != len(short[2]):
+                continue  # a gradient for each example (unbind, split)
             if any(_strayed(*parts, row, size) for parts in zip(one[2], short[2], other[2], strict=True)):
                 return one[1]
     return None
@@ -148,7 +149,8 @@ def _back(model: nn.Module, criterion: Criterion, batch: Batch, weights: Tensor,
             last[0] = made.get(node, last[0])
             kind, number = type(node).__name__, len(found.visits)
             short = None if shorter is None else shorter.visit(number, kind)
-            parts = zip(gradients, short or itertools.repeat(None, len(gradients)), strict=True)
+            alike = short if short is not None and len(short) == len(gradients) else [None] * len(gradients)
+            parts = zip(gradients, alike, strict=True)
             found.visits.append((kind, last[0], [_kept(*both) for both in parts]))
 
         hooks.append(node.register_prehook(arrived))

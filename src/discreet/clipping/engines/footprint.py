@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 from discreet.clipping.capture.call import tensors_in
 from discreet.clipping.capture.capture import capture
@@ -45,18 +50,26 @@ class Footprint:
 
 
 def footprint(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> Footprint:
-    """Measure the footprint by one forward and one backward pass. Errors are those of `capture`."""
+    """Measure the footprint by one forward and one backward pass. Errors are those of `capture`.
+
+    Where torch lets nobody see what is saved, as in a model that uses `torch.func`, all that is made counts.
+    """
     fixed = {tensor.untyped_storage().data_ptr() for tensor in [*model.parameters(), *model.buffers()]}
     values: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in fixed:
-            values[storage.data_ptr()] = storage.nbytes()
+        with suppress(RuntimeError, NotImplementedError):  # no array in memory
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in fixed:
+                values[storage.data_ptr()] = storage.nbytes()
         return tensor.detach()
 
-    with saved_tensors_hooks(note, lambda tensor: tensor):
-        calls = capture(model, criterion, inputs, targets)
+    try:
+        with saved_tensors_hooks(note, lambda tensor: tensor):
+            calls = capture(model, criterion, inputs, targets)
+    except RuntimeError:
+        with _Made(note):
+            calls = capture(model, criterion, inputs, targets)
     for part in tensors_in([(call.args, call.kwargs) for call in calls]):
         note(part)
     modules: dict[str, int] = {}
@@ -66,3 +79,16 @@ def footprint(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: T
     rows = max(1, len(inputs))
     largest = max(modules.values(), default=0)
     return Footprint(sum(values.values()) // rows, sum(modules.values()) // rows, largest // rows)
+
+
+class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Hands over every tensor that an operator makes."""
+
+    def __init__(self, note: Callable[[Tensor], Any]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._note = note
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        tree_map_only(Tensor, self._note, made)
+        return made

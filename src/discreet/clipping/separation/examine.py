@@ -9,8 +9,9 @@ from typing import Any
 from discreet.clipping.separation import rules
 from discreet.clipping.separation.proof import prove
 from discreet.clipping.separation.propagate import Mixes
-from discreet.clipping.separation.recording.program import Ambiguous, Differs, Program, Template
+from discreet.clipping.separation.recording.program import AFTER_ERROR, Ambiguous, Differs, Program, Template
 from discreet.clipping.separation.recording.recorder import Recorder, as_proved
+from discreet.core.errors import CANNOT_TAKE
 
 FEWEST = 5
 """The rows of the smallest batch that a proof covers: a model may treat a single row differently."""
@@ -27,10 +28,19 @@ __all__ = ["Mixes", "Run", "examined", "proved", "recorded", "rules"]
 
 
 def recorded(run: Run, rows: int, items: Sequence[Any] = ()) -> list[Program]:
-    """The programs that `run` executes on `rows` rows; `items`: the values that Python gets when it reads numbers."""
+    """The programs that `run` executes on `rows` rows; `items`: the values that Python gets when it reads numbers.
+
+    `Mixes` where it fails and could not be followed before, as with nested tensors.
+    """
     recorder = Recorder(items, closely=True)
-    with recorder.recording():
-        run(rows)
+    try:
+        with recorder.recording():
+            run(rows)
+    except CANNOT_TAKE as error:
+        fault = recorder.programs[-1].fault if recorder.programs else None
+        if fault is not None and not fault.startswith(AFTER_ERROR):
+            raise Mixes(fault) from error
+        raise
     return recorder.programs
 
 

@@ -145,7 +145,7 @@ def _try_rows(
         kind = _other_kind(model, seen)
         raise InputError(
             f"{where}: the model cannot take examples of shape {shape}: {first_line(error)}"
-            f"{kind}{for_model(model, error)}"
+            f"{kind}{_without_gradients(error)}{for_model(model, error)}"
         ) from error
     named_by_index = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss) and isinstance(output, Tensor)
     classes = int(output.shape[1]) if named_by_index and output.dim() > 1 else None
@@ -198,6 +198,16 @@ def _other_kind(model: nn.Module, inputs: Tensor) -> str:
     if inputs.dtype == weights or any(isinstance(one, nn.Embedding | nn.EmbeddingBag) for one in model.modules()):
         return ""
     return f"; the rows are {inputs.dtype} and the weights {weights}: convert one, as rows.to({weights})"
+
+
+def _without_gradients(error: Exception) -> str:
+    """Advice where a model takes gradients of its own, as of an energy, which are off here; "" elsewhere."""
+    if "does not require grad" not in str(error):
+        return ""
+    return (
+        "; gradients are off where rows are only tried or measured: take those in forward inside torch.enable_grad(), "
+        "or by torch.func.grad"
+    )
 
 
 def _as_wanted(criterion: Criterion, output: Tensor, targets: Tensor, error: Exception) -> str:

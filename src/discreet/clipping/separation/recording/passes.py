@@ -25,7 +25,7 @@ from discreet.clipping.separation.recording.other_names import (
     place_of,
     shares_memory,
 )
-from discreet.clipping.separation.recording.program import Argument, Op, Program, Ref, Seen
+from discreet.clipping.separation.recording.program import AFTER_ERROR, Argument, Op, Program, Ref, Seen
 from discreet.clipping.separation.recording.spans import Span, refs_in
 
 _ITEM = torch.ops.aten._local_scalar_dense.default
@@ -174,7 +174,7 @@ class Pass:
         try:
             returned = self._read(func, args) if func is _ITEM else func(*args, **kwargs)
         except BaseException:
-            self.fault(f"goes on after an error of an operator of torch ({func})")  # which may have written something
+            self.fault(f"{AFTER_ERROR} ({func})")  # which may have written something
             raise
         if not back and draws:
             self._generators.renew()

@@ -147,6 +147,9 @@ def same(one: Tensor, other: Tensor) -> bool:
     return same_values(one.detach(), other.detach().to(one.device))
 
 
+AFTER_ERROR = "goes on after an error of an operator of torch"
+"""The beginning of a fault that says less than the error itself, where the model goes on to fail."""
+
 _REMEMBERED = 2**14
 """The operators that a template remembers evaluated, over all batch sizes: sizes of Poisson batches come again."""
 
