@@ -12,6 +12,8 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file, save_file
+from torch import nn
+from warm_runs import in_another_process
 
 from discreet import InputError, VerificationFailed, load
 from discreet.cli.app import run
@@ -22,6 +24,7 @@ from discreet.plan import AdaptivePlan, Plan
 from discreet.plan.pydantic_base import validate
 from discreet.recipes import Recipe
 from discreet.recipes.sections.components import project
+from discreet.training import Training
 from discreet.training.run import first_tensors
 from discreet.verification.checks.released_tensors import check_released
 
@@ -83,6 +86,21 @@ def test_the_certificate_covers_them_and_the_folder_has_them(changes: dict[str, 
         Path("out/released.safetensors").write_bytes(spoilt)
         with pytest.raises(VerificationFailed, match=r"released\.safetensors is not the file"):
             load("out")
+
+
+def test_a_run_with_components_in_its_model_names_the_run_that_bought_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are what its rows go through first, and a release on other rows. The folder is read by another process."""
+    assert run(write()) == 0
+    in_another_process(monkeypatch)
+    predictor = load("out")
+    model = nn.Sequential(nn.Flatten(), nn.Linear(8, 3, bias=False), nn.Linear(3, 2))
+    model[1].weight.data = load_file("out/released.safetensors")["components"]
+    model[1].requires_grad_(False)
+    plan = Plan.poisson(population=30, batch=15, steps=1, clip_norm=1.0, delta=1e-4).calibrate(3.0)
+    optimizer = torch.optim.SGD(model[2].parameters(), lr=0.1)
+    data = torch.rand(30, 2, 4), torch.zeros(30, dtype=torch.int64)
+    trained = Training(plan, model, nn.CrossEntropyLoss(), optimizer, data, run="next.run").run(progress=False)
+    assert [one.run for one in trained.warm_start] == [predictor.certificate["ledger"]["entries"][0]["run"]]
 
 
 @pytest.mark.parametrize("count", [1, 2, 60])

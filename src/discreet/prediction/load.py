@@ -183,8 +183,8 @@ def load(folder: str | Path, model: nn.Module | None = None) -> Predictor:
     elif spec.model is not None and spec.model.arguments.get("centered"):
         raise InputError(f"{folder} lacks the center that its model subtracts; ask for the folder again")
     _remember(folder, facts, state, tensor_digests(content[MODEL]))
-    if _CENTER in released and _varies(released[_CENTER]):
-        remember([tensor_digests(content[RELEASED])[_CENTER]], (EarlierRun.of_certificate(facts),))
+    bought = tensor_digests(content[RELEASED]) if released else {}
+    remember([bought[name] for name, one in released.items() if _varies(one)], (EarlierRun.of_certificate(facts),))
     return Predictor(model.eval(), spec, facts, tuple(build_step(step, released) for step in spec.preprocessing))
 
 
