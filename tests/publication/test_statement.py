@@ -129,13 +129,26 @@ def test_what_is_said_of_size_and_attacks_is_that_of_the_adjacency(folders: list
     """Where the number of units is public, whether somebody is in the data may be seen from it."""
     domain, known, accused = NEIGHBOURS[kind]
     one = certified(next(folder for folder in folders if folder.name == kind))
-    entries = {entry.question: entry.answer or "" for section in sections(one, Holder()) for entry in section.entries}
+    entries = answers_of(next(folder for folder in folders if folder.name == kind))
     written = record(one, Holder.model_validate(BASIC))["deployment"]["dp_variant"]
     assert f"wrongly accuses 1 in 100 of those {accused} finds at most" in entries["Its meaning"]
     assert known in entries["Size"]
     assert "not read" not in entries["Size"]
     assert written["data_domain"].startswith(f"Data sets of {domain} of")
     assert ("the number of rows" in written["unprotected_quantities"]) == (domain == "a public number")
+
+
+def test_queries_and_metrics_are_no_steps(folders: list[Path]) -> None:
+    """Each is charged, like a step; a statement says what it was."""
+    said = {folder.name: answers_of(folder) for folder in folders}
+    assert "charged_steps': 11" in str(read_certificate(next(one for one in folders if one.name == "metrics")))
+    assert said["metrics"]["Mechanism"].startswith("DP-SGD in 7 steps. In each step")
+    assert said["queries"]["Mechanism"].startswith("DP-SGD in 7 steps. Before the first, 1 query on the same data, ")
+    assert said["queries"]["Covered"].startswith("7 steps of training, 1 query before the first step")
+
+
+def answers_of(folder: Path) -> dict[str, str]:
+    return {one.question: one.answer or "" for part in sections(certified(folder), Holder()) for one in part.entries}
 
 
 def test_the_fixture_can_refuse_a_record(folders: list[Path]) -> None:

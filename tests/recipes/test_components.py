@@ -70,6 +70,7 @@ def test_the_certificate_covers_them_and_the_folder_has_them(changes: dict[str, 
     facts = json.loads(Path("out/certificate.json").read_text())
     assert [event["event"] for event in facts["plan"]["before"]] == ["gaussian"]
     assert facts["claim"]["epsilon"] <= 3.0
+    assert "the steps before the model" not in Path("out/README.md").read_text()  # which are not public, but bought
     vectors = load_file("out/released.safetensors")["components"]
     torch.testing.assert_close(vectors @ vectors.T, torch.eye(3))
     split = recipe().load_data(Path("mine.npz"))

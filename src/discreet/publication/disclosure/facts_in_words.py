@@ -26,7 +26,7 @@ from discreet.publication.pages.formats import metric, number, percent_up
 from discreet.publication.pages.public_evaluation import shown
 from discreet.publication.pages.purpose import Purpose, purpose
 from discreet.publication.pages.report import attack_risk, attacks
-from discreet.publication.pages.reporting import answers, tier
+from discreet.publication.pages.reporting import answers, queries, tier
 from discreet.publication.pages.sampling_words import how_drawn
 from discreet.publication.pages.unit_words import Words, words_for
 from discreet.verification.checks.tuning import described, one_run
@@ -95,13 +95,15 @@ def meaning(one: Certified) -> str:
 
 
 def algorithm(one: Certified) -> str:
-    """Sampling, clipping and noise, a sentence each."""
+    """What was asked before the first step, sampling, clipping and noise, a sentence each."""
     run = one_run(one.facts)
     clipped = how_clipped(run["plan"]["clipping"], run["clipping"])
     drawn = how_drawn(run["plan"]["sampling"], one.plan.population, one.words, changes=rate_changes(run))
+    steps = number(one.plan.step_at(run["charged_steps"]))
+    asked = f" Before the first, {queries(one.plan)} on the same data, answered with noise." if one.plan.before else ""
     return (
-        f"DP-SGD in {number(run['charged_steps'])} steps. {drawn} Each {one.words.one}'s gradient {clipped.gradient}; "
-        "Gaussian noise is added to their sum"
+        f"DP-SGD in {steps} steps.{asked} {drawn} Each {one.words.one}'s gradient {clipped.gradient}; Gaussian noise "
+        "is added to their sum"
     )
 
 

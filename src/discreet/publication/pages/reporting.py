@@ -127,10 +127,15 @@ def answers(
     ]
 
 
+def queries(plan: Plan | AdaptivePlan) -> str:
+    """How many queries come before the first step of a plan."""
+    return f"{number(len(plan.before))} {'query' if len(plan.before) == 1 else 'queries'}"
+
+
 def _covered(plan: Plan | AdaptivePlan, search: Mapping[str, Any] | None) -> str:
     parts = [f"{'' if plan.policy is None else 'at most '}{number(plan.steps)} steps of training"]
     if plan.before:
-        parts.append(f"{number(len(plan.before))} before the first step")
+        parts.append(f"{queries(plan)} before the first step")
     if plan.metrics:
         parts.append("metrics on private rows that were bought")
     if plan.policy is not None:
@@ -178,8 +183,9 @@ def _not_private(facts: dict[str, Any], spec: ModelSpec, words: Words) -> str:
         parts.append(f"the number of {words.many}")
     if trained < total:
         parts.append(f"tensors that were not trained ({number(total - trained)} of {number(total)})")
-    if spec.preprocessing:
-        parts.append(f"the steps before the model ({', '.join(step.name for step in spec.preprocessing)})")
+    bought = facts["released"]["tensors"] if "released" in facts else ()
+    if steps := [step.name for step in spec.preprocessing if step.name not in bought]:
+        parts.append(f"the steps before the model ({', '.join(steps)})")
     if spec.table is not None:
         parts.append("the schema of the table" + (", but for what was bought" if facts["plan"]["before"] else ""))
     if facts["public_evaluations"]:
