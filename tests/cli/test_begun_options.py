@@ -9,11 +9,11 @@ import pytest
 
 from discreet.certificate.described import About
 from discreet.core.errors import InputError
-from discreet.jobs.language.begun_options import Said, begun, keep
+from discreet.jobs.language.begun_options import LanguageCommandLine, begun, keep
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
 from discreet.jobs.tables.table_facts import TableFacts
 
-SAID = Said(
+SAID = LanguageCommandLine(
     Path("/texts.csv"),
     LanguageFacts(model=Path("/model"), task="causal-lm", lora=4),
     TableFacts(unit="row", text="review"),

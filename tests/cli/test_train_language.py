@@ -173,14 +173,14 @@ def test_a_text_is_cut_by_itself_and_a_chat_goes_through_its_template() -> None:
 
 def test_two_runs_begin_with_the_same_adapters() -> None:
     from discreet.certificate.described import About
-    from discreet.jobs.language.begun_options import Said
+    from discreet.jobs.language.begun_options import LanguageCommandLine
     from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
     from discreet.jobs.language.language_run import LanguageJob
     from discreet.jobs.tables.table_facts import TableFacts
 
     facts = LanguageFacts(model=model_folder(Path("tiny")), lora=2)
     table = TableFacts(unit="row", text="review")
-    said = Said(Path("reviews.csv"), facts, table, Budget(1.0, 1e-3, 60), Settings(), None, About())
+    said = LanguageCommandLine(Path("reviews.csv"), facts, table, Budget(1.0, 1e-3, 60), Settings(), None, About())
     job: Any = LanguageJob.of(said)
     one, other = (job._loaded([])[1].state_dict() for _ in range(2))
     assert all(torch.equal(value, other[name]) for name, value in one.items())

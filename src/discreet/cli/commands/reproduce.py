@@ -14,7 +14,7 @@ from discreet.cli.options.run import DeviceOption
 from discreet.core.errors import InputError
 
 if TYPE_CHECKING:
-    from discreet_papers.measure.run import Said
+    from discreet_papers.measure.run import BeforeCell
     from discreet_papers.part import Cell
 
 
@@ -88,7 +88,7 @@ def _is_there(name: str, data: Path | None) -> bool:
 
 
 @contextmanager
-def _progress(name: str) -> Iterator[Said]:
+def _progress(name: str) -> Iterator[BeforeCell]:
     """A bar on a terminal, silence elsewhere."""
     if not sys.stderr.isatty():
         yield lambda _done, _of, _cell: None

@@ -59,7 +59,7 @@ from discreet.core.metric_names import (
 )
 from discreet.core.processes import launched, rank, world_size
 from discreet.jobs.command_line import CommandLine
-from discreet.jobs.language.begun_options import Said, is_begun
+from discreet.jobs.language.begun_options import LanguageCommandLine, is_begun
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
 from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 
@@ -119,7 +119,7 @@ def train(
         others |= {"audit": audit, "dry-run": dry_run, "json": as_json, "device": device != "cpu"}
         _refuse_for_language(others | {"processes": processes, "lanes": lanes, "shard": shard, "sites": sites})
         file, budget = None if recipe is None else Path(recipe), Budget(epsilon, delta, population)
-        said = Said(file, language, options, budget, Settings.of(settings or ()), out, about)
+        said = LanguageCommandLine(file, language, options, budget, Settings.of(settings or ()), out, about)
         _fine_tune(said, settings or (), ledger, dataset_id, resume)
         return
     overrides = overrides_of(epsilon, delta, population, holdout)
@@ -191,7 +191,7 @@ def _refuse_for_language(others: Mapping[str, object]) -> None:
 
 
 def _fine_tune(
-    said: Said, settings: Sequence[str], ledger: str | None, dataset_id: str | None, resume: Path | None
+    said: LanguageCommandLine, settings: Sequence[str], ledger: str | None, dataset_id: str | None, resume: Path | None
 ) -> None:
     """Fine-tune a language model. `settings`: as they were written. `resume`: the folder of a run to go on with."""
     with loading():

@@ -26,7 +26,7 @@ Options = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class LanguageCommandLine:
     """All that the command line says of a run. `path` is None if no file was named."""
 
     path: Path | None
@@ -63,7 +63,7 @@ class Said:
         return {name: value for name, value in self.options().items() if value is not None and name not in defaults}
 
     @classmethod
-    def of(cls, begun: Mapping[str, Any]) -> Said:
+    def of(cls, begun: Mapping[str, Any]) -> LanguageCommandLine:
         """The inverse of `options`. `KeyError`, `TypeError` or `ValueError` if these are no such options."""
 
         def path(name: str) -> Path | None:
@@ -98,7 +98,7 @@ def keep(folder: Path, options: Options, classes: Sequence[str]) -> None:
     write_durably(folder / FILE, (json.dumps(facts, indent=2) + "\n").encode())
 
 
-def begun(folder: Path, given: Options) -> Said:
+def begun(folder: Path, given: Options) -> LanguageCommandLine:
     """The options with which the run in `folder` was begun.
 
     `InputError` for an option given again that says something else: texts of another file would be drawn as if they
@@ -116,7 +116,7 @@ def begun(folder: Path, given: Options) -> Said:
                 f"{folder} was begun with {name} {options.get(name)}, not {value}; leave it out, or begin another run"
             )
     try:
-        return Said.of(options)
+        return LanguageCommandLine.of(options)
     except (KeyError, TypeError, ValueError):
         raise InputError(f"{folder / FILE} is not what `discreet train` wrote; begin another run") from None
 

@@ -22,7 +22,7 @@ from discreet.core.processes import refuse_several_processes
 from discreet.jobs.baseline import with_baseline
 from discreet.jobs.language import begun_options, canary_texts
 from discreet.jobs.language.base_folder import checked_folder, load_for, most_tokens, note_private_runs
-from discreet.jobs.language.begun_options import Said
+from discreet.jobs.language.begun_options import LanguageCommandLine
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
 from discreet.jobs.language.private_texts import read_rows, tokens_of
 from discreet.jobs.run_folders import begun_folder, named, run_folder
@@ -66,7 +66,7 @@ class LanguageJob:
     published: bool = False
 
     @classmethod
-    def of(cls, said: Said) -> LanguageJob:
+    def of(cls, said: LanguageCommandLine) -> LanguageJob:
         """A job from the options of the command line; what is wrong with them is said before anything is read."""
         facts, table, budget = said.facts, said.table, said.budget
         if said.path is None or table.text is None:
@@ -93,7 +93,7 @@ class LanguageJob:
         return cls(said.path, replace(facts, task=task.name), table, budget, said.settings, target, said.about)
 
     @classmethod
-    def resumed(cls, folder: Path, said: Said, settings: Sequence[str]) -> LanguageJob:
+    def resumed(cls, folder: Path, said: LanguageCommandLine, settings: Sequence[str]) -> LanguageJob:
         """The job whose run is in `folder`, or beside it; options that are `said` again must be those of the run.
 
         If it is published and only its key was left to be destroyed, that is done now, and nothing is left to run.
@@ -180,7 +180,7 @@ class LanguageJob:
                 resume=self.begun is not None,
                 ledger=ledger,
                 dataset_id=dataset_id,
-                on_open=lambda: begun_options.keep(self.folder, self._said().options(), classes),
+                on_open=lambda: begun_options.keep(self.folder, self._command_line().options(), classes),
             ),
             engine=EngineOptions(self.settings.engine),
         )
@@ -189,8 +189,10 @@ class LanguageJob:
         texts = self._described(trained, canaries, encoded, length)
         return self._published(trained, texts), trained, texts
 
-    def _said(self) -> Said:
-        return Said(self.path, self.facts, self.table, self.budget, self.settings, self.target, self.about)
+    def _command_line(self) -> LanguageCommandLine:
+        """All that was said of the run, completed by what was left out."""
+        facts = self.facts, self.table, self.budget, self.settings
+        return LanguageCommandLine(self.path, *facts, self.target, self.about)
 
     def _canaries(self, model: Any, encoded: Callable[..., TransformersRows]) -> Canaries | None:
         """The made-up texts to put among the rows, by the weights that training starts from; None if there are none."""
