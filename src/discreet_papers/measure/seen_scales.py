@@ -43,8 +43,7 @@ def look(cell: Cell, setting: Setting) -> dict[str, Any]:
         with training.session() as session:
             while session.position < max(wanted) and session.ready():
                 with session.step() as step:
-                    for chunk in step.chunks:
-                        step.add(training.criterion, chunk)
+                    step.add_all(training.criterion)
                 if session.position in wanted:
                     found.append({"step": session.position} | _seen(training, session.position, public.test))
     return {"shares": SHARES, "looks": found}
