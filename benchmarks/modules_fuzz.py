@@ -4,8 +4,8 @@ python benchmarks/modules_fuzz.py --out results.jsonl [--first 0] [--cases 10000
 
 A case is made from its number: a chain of building blocks (tests/support/fuzz_blocks.py), a loss of torch.nn, a way to
 clip, rows of 1e-20 to 1e20, units of one row or several. What is asked of each engine is in
-tests/support/fuzz_verdict.py: that its sum is the plain one, and that no unit that leaves moves it by more than the
-sensitivity and the float slack that a rehearsal declares.
+tests/support/fuzz_verdict.py: that its sum is the plain one (in double precision, if not in single), and that no unit
+that leaves moves it by more than the sensitivity and the float slack that a rehearsal declares.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
     used = Counter(name for row in rows for name in set(row["names"]))
     yield f"{len(rows):,} cases of {len(used)} blocks, losses and ways to clip, the rarest {min(used.values())} times."
     yield ""
-    yield "| engine | cases | refused | asked of a rehearsal | most moved, over 1 and the slack | wrong |"
-    yield "|---|---|---|---|---|---|"
+    yield "| engine | cases | refused | asked of a rehearsal | most moved, over 1 and the slack | rounded | wrong |"
+    yield "|---|---|---|---|---|---|---|"
     for engine in (*TOGETHER, *ALONE):
         seen = [row for row in rows if engine in row.get("moved", {})]
         refused = sum(engine in row.get("refused", {}) for row in rows)
-        asked = sum(engine in row.get("rehearsed", []) for row in rows)
+        asked, rounded = (sum(engine in row.get(what, []) for row in rows) for what in ("rehearsed", "rounded"))
         most = max((row["moved"][engine] / row["allowed"][engine] for row in seen), default=0.0)
         wrong = sum(text.startswith(engine) for row in rows for text in row["wrong"])
-        yield f"| {engine} | {len(seen):,} | {refused} | {asked} | {most:.7f} | {wrong} |"
+        yield f"| {engine} | {len(seen):,} | {refused} | {asked} | {most:.7f} | {rounded} | {wrong} |"
 
 
 def main() -> None:

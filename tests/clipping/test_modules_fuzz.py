@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from fuzz_cases import case
-from fuzz_verdict import ALONE, TOGETHER, judged
+from fuzz_verdict import AGREEMENT, ALONE, TOGETHER, apart_in_double, judged
 
 from discreet.clipping.engines import bookkeeping
 
@@ -24,6 +24,18 @@ def test_no_unit_moves_the_sum_of_a_random_module_by_more_than_the_sensitivity(p
     verdicts = {number: judged(case(number), engines(number)) for number in range(part, CASES, PARTS)}
     assert {number: verdict.wrong for number, verdict in verdicts.items() if verdict.wrong} == {}
     assert sum(bool(verdict.rehearsed) for verdict in verdicts.values()) <= 1  # of 10,000 it is one in 500
+    assert sum(bool(verdict.rounded) for verdict in verdicts.values()) <= 1
+
+
+def test_a_sum_with_room_for_the_rounding_of_terms_that_cancel_is_the_plain_one_in_double_precision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And one that is too short for another reason is not."""
+    verdict = judged(case(21165), ["bookkeeping"])
+    assert (verdict.rounded, verdict.wrong) == (["bookkeeping"], [])
+    real = bookkeeping.decide
+    monkeypatch.setattr(bookkeeping, "decide", lambda clip, *rest: real(replace(clip, norm=0.95 * clip.norm), *rest))
+    assert apart_in_double(case(21165), "bookkeeping") > AGREEMENT
 
 
 def test_it_finds_a_clip_norm_that_is_five_percent_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
