@@ -93,11 +93,11 @@ def _odometer(reading: Mapping[str, Any]) -> str:
 
 
 def of_recipe(recipe: Recipe) -> Sequence[str]:
-    """The prices of what a recipe buys before its first step and of its private metrics; empty if it buys nothing."""
-    if not recipe.bought and recipe.table is None and recipe.center is None and recipe.components is None:
+    """The prices of a recipe's ranges, categories and private metrics; empty if it buys none."""
+    if not recipe.bought and recipe.table is None:
         return ()
     plan = recipe.plan()
-    first = before_steps(recipe, plan)
+    first = before_steps(recipe, plan) if recipe.table is not None and recipe.center is None else ()
     if not recipe.bought:
         return first
     alone = without_metrics(plan)

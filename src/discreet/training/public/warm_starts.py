@@ -97,7 +97,7 @@ def remember_left(
         weights = dict(model.named_parameters(remove_duplicate=False))
         digests = {name: tensor_digest(weights[name]) for name in private_names(model) & initial.keys()}
         moved = [one for name, one in digests.items() if one != initial[name]]
-        bought = _bought(folder.released())
+        bought = _bought(folder.released()) if folder.run else []
         if (moved or bought) and folder.run:
             own = _this_run(folder.run, plan, mechanism)
             earlier_runs.remember(moved, together((own,), kept(folder.path)))
