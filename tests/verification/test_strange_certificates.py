@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forging import put
+from forging import edit, put
 
 from discreet import InputError, verify
+from discreet.verification.checks import fixed_plan
 
 pytestmark = pytest.mark.usefixtures("recomputed_once")
 
@@ -51,6 +52,23 @@ def test_a_certificate_that_cannot_be_read_is_an_input_error(folder: Path, case:
 def test_a_plan_nested_too_deeply_is_rejected(folder: Path) -> None:
     (folder / "plan.yaml").write_text("[" * 1_000)
     assert not verify(folder).accepted
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_events_of_another_plan_are_not_added_up(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, nested: bool
+) -> None:
+    """A thousand million steps in a few letters took a minute and a half."""
+
+    def longer(events: dict[str, Any]) -> dict[str, Any]:
+        first = events["of"][0]
+        many = {"event": "repeat", "count": 10**9, "of": first["of"]}
+        return events | {"of": [first | {"of": many} if nested else many, *events["of"][1:]]}
+
+    edit(put("events", value=longer))(folder)
+    monkeypatch.setattr(fixed_plan, "decide", lambda *_: pytest.fail("they were added up"))
+    failed = {check.name for check in verify(folder).checks if not check.passed}
+    assert {"events", "epsilon"} <= failed
 
 
 def paths_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from discreet.verification.checks import private_metrics
+from discreet.verification.checks.plan_events import stated
 from discreet.verification.checks.pre_queries import queries_of
 from discreet.verification.recompute import Decision, decide
 
@@ -16,6 +17,8 @@ _WITH_LOWER = ("none", "poisson", "truncated_poisson", "fixed_size", "individual
 def check_epsilon(facts: dict[str, Any]) -> tuple[bool, str]:
     """Check the claim on every part of the data that a change of one unit may touch."""
     claim = facts["claim"]
+    if stated(facts["events"]) != private_metrics.all_events(facts["plan"]):  # of a thousand million steps, say
+        return False, "not recomputed, as the events are not those of the plan"
     decisions = [
         decide(events, claim["delta"], claim["adjacency"], claim["epsilon"])
         for events in private_metrics.parts(facts["plan"], facts["events"])
