@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
+from discreet.clipping.capture.left_on import Surroundings
 from discreet.randomness.host_generators import HostGenerators
 
 _SEEDS = 2**62
@@ -55,11 +56,13 @@ def seeded_alike() -> Iterator[None]:
 def unit_seeds() -> Iterator[Callable[[], None]]:
     """Gives a function to call before each unit: it seeds torch's generator with a secret number that does not depend
     on what earlier units drew or seeded, and rewinds the global generators of NumPy and Python, which a row may use
-    where nothing was checked. Afterwards all have the states that they had before the first unit."""
-    own, host = torch.Generator(), HostGenerators()
+    where nothing was checked; what an earlier unit left on in torch is taken off. Afterwards all have the states that
+    they had before the first unit."""
+    own, host, around = torch.Generator(), HostGenerators(), Surroundings()
     own.manual_seed(int(torch.randint(_SEEDS, ())))
 
     def seed() -> None:
+        around.restore()
         host.rewind()
         seed_torch(int(torch.randint(_SEEDS, (), generator=own)))
 
@@ -67,4 +70,5 @@ def unit_seeds() -> Iterator[Callable[[], None]]:
         try:
             yield seed
         finally:
+            around.restore()
             host.rewind()

@@ -15,6 +15,7 @@ from torch.func import vmap
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from discreet.clipping.capture.left_on import Surroundings
 from discreet.core.imports.origin import is_from
 
 
@@ -66,8 +67,11 @@ def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *arg
 
     with warnings.catch_warnings(), _no_fast_path(), _OneAlone():
         warnings.filterwarnings("ignore", "There is a performance drop")
+        around = Surroundings()
         try:
-            return vmap(function, in_dims=in_dims, randomness="different")(*args)
+            found = vmap(function, in_dims=in_dims, randomness="different")(*args)
+            around.check()
+            return found
         except RuntimeError as error:
             if _WITHOUT_OWN not in str(error) or writes() != before:
                 raise
@@ -75,7 +79,9 @@ def vectorised_call(function: Callable[..., Any], in_dims: tuple[Any, ...], *arg
             singles = [_single(i, in_dims, args) for i in range(_examples(in_dims, args))]
             if len(singles) > 1 and not (all(map(needs_own, singles)) and writes() == before):
                 raise
-        return vmap(one, in_dims=in_dims, randomness="different")(*args)
+        found = vmap(one, in_dims=in_dims, randomness="different")(*args)
+        around.check()
+        return found
 
 
 _WITHOUT_OWN = "inplace randomness on an unbatched tensor"

@@ -21,6 +21,7 @@ from torch.utils.hooks import RemovableHandle
 from discreet.clipping.admission.foreign import refuse_foreign
 from discreet.clipping.capture.broadcasts import broadcasts_apart
 from discreet.clipping.capture.call import OTHER_ENGINE, Call, tensors_in, versions_of
+from discreet.clipping.capture.left_on import Surroundings
 from discreet.clipping.capture.owners import Owner, owners_of, refuse_own_tensors, refuse_own_walks
 from discreet.clipping.capture.routes import check_routes
 from discreet.clipping.losses import Criterion, summed_loss
@@ -58,12 +59,16 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
     refuse_own_tensors(model)
     following = recorder.forward(model, inputs)
     with torch.enable_grad(), _recording(owners, len(inputs)) as calls, following, _without_cache():
+        around = Surroundings()
         output = model(inputs)
+        around.check()
         check_containers(output)
         recorder.returns(output)
     refuse_own_walks(model)  # which it may have got meanwhile
+    around = Surroundings()
     with torch.enable_grad():
         loss = summed_loss(criterion, output, targets)
+    around.check()
     if not loss.requires_grad:
         return loss, []
     calls = broadcasts_apart(model, owners, loss, [call for call in calls if any(call.outputs)], len(inputs))
@@ -72,6 +77,7 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
         _check_versions(call)
     check_routes(owners, loss, calls)
     _run_again(calls)
+    around.check()
     return loss, calls
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
+from discreet.clipping.capture.left_on import Surroundings
 from discreet.clipping.seeding import seed_torch
 
 
@@ -54,7 +55,9 @@ def trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None
         handles.append(module.register_forward_hook(after(name)))
     try:
         with seeded(model):
+            around = Surroundings()
             model(*args, **(kwargs or {}))
+            around.check()
     finally:
         for handle in handles:
             handle.remove()

@@ -19,6 +19,7 @@ from torch.func import functional_call, grad
 
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.admission.foreign import refuse_foreign
+from discreet.clipping.capture.left_on import Surroundings
 from discreet.clipping.clip import Clip
 from discreet.clipping.engines.bookkeeping import clipped_sums
 from discreet.clipping.engines.clipped_sums import ClippedSums
@@ -65,8 +66,10 @@ def _per_row(model: nn.Module, criterion: Criterion, chunk: Chunk) -> Iterator[G
     parameters, inputs, targets = private_parameters(model), chunk.inputs, chunk.targets
     refuse_foreign(parameters)
     for i in range(len(inputs)):
+        around = Surroundings()
         loss = criterion(model(inputs[i : i + 1].clone()), targets[i : i + 1].clone()).sum()
         row = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        around.check()  # it would take part in what is computed from the gradient
         yield {
             name: (torch.zeros_like(parameter) if gradient is None else gradient).unsqueeze(0)
             for (name, parameter), gradient in zip(parameters.items(), row, strict=True)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
+from discreet.clipping.capture.left_on import Surroundings
 from discreet.clipping.named_tensors import named_tensors
 from discreet.clipping.rules.base import Formed, refuse
 from discreet.clipping.rules.numbers import blank, wide
@@ -156,11 +157,13 @@ class Vectorised(Formed):
     def _alone(self, given: dict[int, Tensor], outputs: dict[int, Tensor]) -> dict[str, Tensor]:
         """The gradients of one example, by a backward pass of its own."""
         parameters = {name: self.module.get_parameter(name).detach().requires_grad_() for name in self.trained}
+        around = Surroundings()
         with torch.enable_grad():
             returned = self._returned(self._new_module(), parameters, given, outputs)
         rows = torch.autograd.grad(
             list(returned.values()), list(parameters.values()), list(outputs.values()), allow_unused=True
         )
+        around.check()
         return {
             name: torch.zeros_like(parameter) if row is None else row
             for (name, parameter), row in zip(parameters.items(), rows, strict=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from discreet.clipping.capture.left_on import Surroundings
 from discreet.clipping.replay import Generators
 from discreet.clipping.seeding import unit_seeds
 from discreet.clipping.separation.examine import FEWEST, Mixes, proved
@@ -78,8 +79,11 @@ class Function:
             forward(None, given),
             _suppressed(),
         ):
-            found = function(given)
-            returns(found)
+            around = Surroundings()
+            made = function(given)
+            around.check()
+            returns(made)
+            found = made
         known = not host.rewind() and found is not None and self._proofs.cover(recorder.programs[0])
         return found if known else None
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.compiler import set_stance
 
 from discreet.clipping.admission.admission import private_parameters
+from discreet.clipping.capture.left_on import Surroundings
 from discreet.clipping.clip import BIT, Clip
 from discreet.clipping.engines.clipped_sums import ClippedSums, sums_of_none
 from discreet.clipping.losses import Criterion, after_each, holds_nothing, is_of_torch
@@ -225,19 +226,22 @@ class Together:
 
 def sums_or_none(sums: ClippedSums, twin: Twin, chunk: Chunk, clip: Clip) -> Mapping[str, Tensor] | None:
     """The sums of an engine for a chunk, with a twin as the model; None on an error, since raising it would tell about
-    a row. Whatever a row changed of gradient mode and default type is undone.
+    a row. Whatever a row changed of gradient mode and default type is undone, and what it left on is taken off.
 
     Backward passes stay in this thread, where a recorder sees them: `inference_mode(False)` alone would let those of
     cards run in others again."""
-    dtype = torch.get_default_dtype()
+    dtype, around = torch.get_default_dtype(), Surroundings()
     try:
         with torch.inference_mode(False), torch.enable_grad(), torch.autograd.set_multithreading_enabled(False):
-            return sums(twin.model, twin.criterion, chunk, clip)
+            found = sums(twin.model, twin.criterion, chunk, clip)
+        around.check()
+        return found
     except NOT_OF_A_ROW:
         raise
     except BaseException:  # a module may raise any error
         return None
     finally:
+        around.restore()
         torch.set_default_dtype(dtype)
 
 

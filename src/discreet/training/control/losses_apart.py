@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from discreet.clipping import Criterion
+from discreet.clipping.capture.left_on import Surroundings
 from discreet.clipping.losses import each_loss
 from discreet.clipping.replay import Generators
 from discreet.clipping.seeding import unit_seeds
@@ -99,7 +100,9 @@ def _losses_or_none(model: nn.Module, criterion: Criterion, inputs: Tensor, targ
     It has the type and the device of all others, whatever those of this row are.
     """
     try:
+        around = Surroundings()
         found = losses_at(model, criterion, inputs.clone(), targets.clone(), {})
+        around.check()
         return torch.empty(1, dtype=torch.float64, device=inputs.device).copy_(found)
     except NOT_OF_A_ROW:
         raise

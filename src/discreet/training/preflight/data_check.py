@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import Criterion, evaluation_mode, private_parameters
 from discreet.clipping.admission.table_entries import NoEntry, entries_checked
+from discreet.clipping.capture.left_on import Surroundings
 from discreet.clipping.engines.long_rows import beyond
 from discreet.clipping.separation.function import Function
 from discreet.core.errors import CANNOT_TAKE, InputError, first_line, kind_of
@@ -137,7 +138,9 @@ def _try_rows(
     seen = _as_seen(data, inputs.to(device), rows, where)
     try:
         with entries_checked(model, rows):
+            around = Surroundings()
             output = model(seen)
+            around.check()
     except (torch.OutOfMemoryError, NoEntry):
         raise
     except CANNOT_TAKE as error:

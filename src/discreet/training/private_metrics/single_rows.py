@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion, evaluation_mode
+from discreet.clipping.capture.left_on import Surroundings
 from discreet.clipping.replay import Generators
 from discreet.clipping.seeding import seeded_alike, unit_seeds
 from discreet.clipping.separation import Memory
@@ -34,10 +35,12 @@ class _Remembered(Exception):
 def predicted(model: nn.Module, data: PrivateData, rows: IntArray) -> Iterator[Row]:
     """(output, target) of each row in turn, in evaluation mode and without gradients, by a copy of the model."""
     twin, _ = copied(model, nn.CrossEntropyLoss(), own=True)  # what a row writes, or it remembers, does not stay
+    around = Surroundings()
     with evaluation_mode(twin):
         for inputs, target in one_by_one(twin, data, rows):
             with torch.no_grad():
                 output = twin(inputs)
+            around.restore()
             yield output, target
 
 
@@ -93,7 +96,7 @@ def _values(
     random row first: what a model keeps of its first call must not differ if one unit changes a copy.
     `units`: the rows of each unit; it is given what is to be called before each row that code makes.
     """
-    start, found = Generators(model.parameters()), list[list[float]]()
+    start, found, around = Generators(model.parameters()), list[list[float]](), Surroundings()
     values = dict(model.named_parameters())
     twin, loss = copied(model, criterion, own=True)
     try:
@@ -104,6 +107,7 @@ def _values(
                 for unit in units(seed):
                     seed()
                     found.append([value(twin, loss, *row) for row in unit])
+                    around.restore()
                     if not (before.is_kept(twin, loss) and weights.renewed(twin)):
                         raise _Remembered
         return found
@@ -118,6 +122,7 @@ def _values(
                 warm(value, twin, loss, data)
                 OwnWeights(twin, values)  # which the random row may have written to
                 found.append([value(twin, loss, *row) for row in unit])
+            around.restore()
     return found
 
 

@@ -1,0 +1,114 @@
+"""What a row leaves on in torch meets no other row, nor what is computed from its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from mixing_modules import CLASSES, FEATURES, Two
+from mixing_runs import CLIP, training
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from discreet.clipping import Chunk
+from discreet.clipping.capture.left_on import Surroundings
+from discreet.clipping.separation import Function
+from discreet.core.errors import DiscreetError
+
+MARK = 0.625
+"""A number that one row has."""
+
+
+class Longer(TorchDispatchMode):
+    """Makes products a hundred times as long."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        return made * 100 if func is torch.ops.aten.mul.Tensor and made.is_floating_point() else made
+
+
+class LongerByName(TorchFunctionMode):
+    """The same, where Python calls them."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        named = getattr(func, "__name__", "") in ("mul", "__mul__", "trunc", "sum", "matmul")
+        return made * 100 if named and isinstance(made, Tensor) and made.is_floating_point() else made
+
+
+def hooks() -> Any:
+    """Hooks that turn round what derivatives need."""
+    return saved_tensors_hooks(lambda one: one, lambda one: -one if one.is_floating_point() else one)
+
+
+LEAVES: dict[str, Callable[[], object]] = {
+    "a dispatch mode": lambda: Longer().__enter__(),
+    "a function mode": lambda: LongerByName().__enter__(),
+    "hooks": lambda: hooks().__enter__(),
+    "a default device": lambda: torch.set_default_device("meta"),
+    "several": lambda: [Longer().__enter__(), torch.set_default_device("meta"), LongerByName().__enter__()],
+}
+
+
+def leaving(name: str, mark: float | None = MARK) -> type[nn.Module]:
+    """A model that leaves something on, on rows with a mark or on all."""
+
+    class Leaves(Two):
+        def forward(self, x: Tensor) -> Tensor:
+            found = super().forward(x)
+            if mark is None or not mark_free(x):
+                LEAVES[name]()
+            return found
+
+    return Leaves
+
+
+def mark_free(x: Tensor) -> bool:
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        return not bool((x == MARK).any())
+
+
+@pytest.fixture(autouse=True)
+def put_back() -> Any:
+    around = Surroundings()
+    yield
+    around.restore()
+
+
+@pytest.mark.parametrize("engine", ["reference", "exact", "bookkeeping", "ghost"])
+@pytest.mark.parametrize("name", LEAVES)
+def test_a_row_moves_a_sum_by_no_more_than_the_clip_norm(name: str, engine: str, tmp_path: Path) -> None:
+    run, around = training(leaving(name), engine, tmp_path), Surroundings()
+    inputs, targets = torch.rand(9, FEATURES), torch.arange(9) % CLASSES
+    inputs[0, 0] = MARK
+    sums = []
+    for first in (0, 1):
+        found = run.engine.clipped_sum(run.model, run.criterion, Chunk(inputs[first:], targets[first:]), CLIP)
+        sums.append(torch.cat([found[key].double().flatten() for key in found]))
+        assert around.restore()
+    assert (sums[0] - sums[1]).norm() <= 1.0001
+
+
+@pytest.mark.parametrize("engine", ["vmap", "reference", "bookkeeping"])
+def test_models_that_leave_something_on_are_refused(engine: str, tmp_path: Path) -> None:
+    with pytest.raises(DiscreetError, match="a mode of torch, hooks for saved tensors or a default device was left on"):
+        training(leaving("a dispatch mode", None), engine, tmp_path)
+
+
+def test_a_transform_leaves_nothing_on() -> None:
+    def transform(rows: Tensor) -> Tensor:
+        if not mark_free(rows):
+            LEAVES["a dispatch mode"]()
+        return rows * 2
+
+    transformed, rows = Function(transform, torch.rand(9, 3)), torch.rand(9, 3)
+    rows[4, 0] = MARK
+    around = Surroundings()
+    found = transformed(rows)
+    assert around.restore()
+    assert torch.equal(found[[0, 8]], rows[[0, 8]] * 2)
