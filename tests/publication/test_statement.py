@@ -144,6 +144,11 @@ def test_queries_and_metrics_are_no_steps(folders: list[Path]) -> None:
     assert "charged_steps': 11" in str(read_certificate(next(one for one in folders if one.name == "metrics")))
     assert said["metrics"]["Mechanism"].startswith("DP-SGD in 7 steps. In each step")
     assert said["queries"]["Mechanism"].startswith("DP-SGD in 7 steps. Before the first, 1 query on the same data, ")
+    assert said["line search"]["Mechanism"].startswith("DP-SGD in 9 steps. Every row")  # and 9 choices
+    assert said["line search"]["Mechanism"].endswith(
+        ". How far a step goes is chosen in private, by losses that are clipped"
+    )
+    assert said["filter, counts"]["Mechanism"].startswith("DP-SGD in 20 steps. ")
     assert said["queries"]["Covered"].startswith("7 steps of training, 1 query before the first step")
 
 

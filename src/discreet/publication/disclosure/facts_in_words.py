@@ -13,6 +13,7 @@ from discreet.certificate.files import CERTIFICATE, read, read_certificate
 from discreet.certificate.model_spec import ModelSpec
 from discreet.core.errors import VerificationFailed
 from discreet.plan import AdaptivePlan, Plan
+from discreet.publication.pages.adaptive_course import course
 from discreet.publication.pages.certificate_facts import (
     certified_epsilon,
     final_metrics,
@@ -99,11 +100,15 @@ def algorithm(one: Certified) -> str:
     run = one_run(one.facts)
     clipped = how_clipped(run["plan"]["clipping"], run["clipping"])
     drawn = how_drawn(run["plan"]["sampling"], one.plan.population, one.words, changes=rate_changes(run))
-    steps = number(one.plan.step_at(run["charged_steps"]))
+    steps, chosen = one.plan.step_at(run["charged_steps"]), ""
+    if isinstance(one.plan, AdaptivePlan):
+        taken = course(run)
+        steps = sum(segment.steps for segment in taken.segments)
+        chosen = ". How far a step goes is chosen in private, by losses that are clipped" if taken.choices else ""
     asked = f" Before the first, {queries(one.plan)} on the same data, answered with noise." if one.plan.before else ""
     return (
-        f"DP-SGD in {steps} steps.{asked} {drawn} Each {one.words.one}'s gradient {clipped.gradient}; Gaussian noise "
-        "is added to their sum"
+        f"DP-SGD in {number(steps)} steps.{asked} {drawn} Each {one.words.one}'s gradient {clipped.gradient}; Gaussian "
+        f"noise is added to their sum{chosen}"
     )
 
 
