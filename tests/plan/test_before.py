@@ -34,6 +34,7 @@ from discreet.core.trials import PoissonTrials
 from discreet.plan import AdaptiveClipping, Metric, NoSampling, Plan, ShuffleSampling
 from discreet.plan.pre_queries import Answered
 from discreet.plan.pricing import CONFIRMABLE
+from discreet.queries import Count
 from discreet.training import answered_first
 from discreet.verification.standalone import verify as reviewer
 
@@ -189,3 +190,11 @@ def test_choices_go_with_zcdp_alone() -> None:
 def test_an_epoch_is_no_query() -> None:
     with pytest.raises(InputError, match="Epoch is a batch of steps"):
         first_plan(before=[Epoch(Repeat(Gaussian(2.0), 3))])
+
+
+@pytest.mark.parametrize(("given", "named"), [(Count(), "a Count"), ("x", "a str")])
+def test_what_is_no_event_is_named(given: object, named: str) -> None:
+    with pytest.raises(
+        InputError, match=f"before lists events, as discreet.queries.joint_event says them, got {named}$"
+    ):
+        first_plan(before=[given])

@@ -14,7 +14,7 @@ from pydantic import PlainSerializer, PlainValidator
 
 from discreet.accounting.adaptive.filters import ZcdpFilter
 from discreet.core.adjacency import Query, Unit
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, kind_of
 from discreet.core.events import (
     BoundedRange,
     Event,
@@ -41,6 +41,8 @@ def as_before(given: object) -> tuple[Event, ...]:
         raise InputError(f"before is a list of events, got {given!r:.80}")
     found: list[Event] = []
     for one in given:
+        if not isinstance(one, Mapping | Event):
+            raise InputError(f"before lists events, as discreet.queries.joint_event says them, got {kind_of(one)}")
         for part, count in flatten(from_json(dict(one)) if isinstance(one, Mapping) else one):
             if not isinstance(part, Answered):
                 raise InputError(f"before a run there are queries; {type(part).__name__} is a batch of steps")
