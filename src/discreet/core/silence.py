@@ -35,7 +35,7 @@ def _warnings_kept() -> Iterator[None]:
         with warnings.catch_warnings(record=True) as kept:
             yield
     finally:
-        for one in {(str(one.message), one.filename, one.lineno): one for one in kept}.values():
+        for one in {str(one.message): one for one in kept}.values():
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno, source=one.source)
 
 

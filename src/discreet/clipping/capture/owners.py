@@ -153,7 +153,7 @@ def refuse_own_tensors(model: nn.Module) -> None:
 @cache
 def _overridden(kind: Any) -> frozenset[str]:
     """The names among `_WALKS` that a class has not from torch: of its own, or of a class that it is derived from."""
-    torchs = next(one for one in bases(kind) if is_from(one, "torch"))
+    torchs = next(one for one in bases(kind) if is_from(one, "torch") and issubclass(one, nn.Module))
     own = [held_by(one) for one in strangers(kind, torchs)]
     hidden = any(type(held.get("__dict__", _DICT)) is not type(_DICT) for held in own)
     found = frozenset(name for name in _WALKS - {"__dict__"} if static(kind, name) is not static(torchs, name))

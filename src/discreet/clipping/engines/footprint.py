@@ -67,7 +67,9 @@ def footprint(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: T
     try:
         with saved_tensors_hooks(note, lambda tensor: tensor):
             calls = capture(model, criterion, inputs, targets)
-    except RuntimeError:
+    except RuntimeError as error:
+        if "saved tensor hooks" not in str(error):
+            raise
         with _Made(note):
             calls = capture(model, criterion, inputs, targets)
     for part in tensors_in([(call.args, call.kwargs) for call in calls]):
