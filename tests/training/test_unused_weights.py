@@ -67,16 +67,6 @@ def test_unused_weights_are_warned_of(
     assert WARNED.format(named) in caplog.text
 
 
-def test_functions_that_name_a_layer_are_spoken_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    model = nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.Linear(CLASSES, CLASSES))
-    layer: Any = model[1]
-    layer.forward = lambda rows: F.linear(rows, layer.weight, layer.bias)  # a copy of it has the weights of this one
-    with caplog.at_level(logging.WARNING, "discreet"):
-        tiny_training(tmp_path, model=model, engine="bookkeeping")
-    assert WARNED.format("1.weight, 1.bias") in caplog.text
-    assert "(layer.forward = ...): copies of the model run, and functions are not copied" in caplog.text
-
-
 def test_frozen_ones_are_not_and_one_row_that_uses_a_layer_is_enough(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

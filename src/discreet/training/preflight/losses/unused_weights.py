@@ -38,8 +38,7 @@ def warn_of_unused(model: nn.Module, criterion: Criterion, examples: Examples) -
         _log.warning(
             "no gradient comes to %s from any of %d random rows, so a run would only add noise to them; freeze weights "
             "that are not used (requires_grad_(False)), and look for .detach(), torch.no_grad or a checkpoint with "
-            "use_reentrant=True before those that are, and for a function put into a module that names the module "
-            "(layer.forward = ...): copies of the model run, and functions are not copied",
+            "use_reentrant=True before those that are",
             names,
             tried,
         )
