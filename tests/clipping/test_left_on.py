@@ -46,11 +46,15 @@ def hooks() -> Any:
     return saved_tensors_hooks(lambda one: one, lambda one: -one if one.is_floating_point() else one)
 
 
+KEPT: list[torch.inference_mode] = []
+"""Contexts that nobody leaves: one that is dropped would put back what was there when it was entered."""
+
 LEAVES: dict[str, Callable[[], object]] = {
     "a dispatch mode": lambda: Longer().__enter__(),
     "a function mode": lambda: LongerByName().__enter__(),
     "hooks": lambda: hooks().__enter__(),
     "a default device": lambda: torch.set_default_device("meta"),
+    "inference mode": lambda: KEPT.append(torch.inference_mode()) or KEPT[-1].__enter__(),  # type: ignore[func-returns-value]
     "several": lambda: [Longer().__enter__(), torch.set_default_device("meta"), LongerByName().__enter__()],
 }
 

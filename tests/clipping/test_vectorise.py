@@ -184,6 +184,81 @@ def test_a_loss_that_looks_at_all_rows_sees_one(look: Callable[[Tensor], bool], 
     assert (total(inputs) - total(inputs[1:])).norm() <= 1.0001
 
 
+class Turned(torch.autograd.Function):
+    """Turns the gradients of all examples round if one of them has a mark."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x * 1
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        return -gradients[0] if by_text(ctx.saved_tensors[0]) else gradients[0]
+
+
+LIBRARY = torch.library.Library("discreet_tests", "DEF")
+LIBRARY.define("turned(Tensor x) -> Tensor")
+LIBRARY.impl("turned", lambda x: -x if by_text(x) else x * 1, "CompositeImplicitAutograd")
+
+
+def by_function(h: Tensor) -> Tensor:
+    made: Tensor = Turned.apply(h)  # type: ignore[no-untyped-call]
+    return made
+
+
+def by_kernel(h: Tensor) -> Tensor:
+    made: Tensor = torch.ops.discreet_tests.turned(h)
+    return made
+
+
+def by_operation(h: Tensor) -> Tensor:
+    if (made := h * 1).grad_fn is not None:
+        made.grad_fn.register_prehook(lambda given: (-given[0] if by_text(h) else given[0],))
+    return made
+
+
+class Turns(nn.Module):
+    def __init__(self, turn: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.turn, self.last = turn, nn.Linear(2, 2, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.turn(self.last(x))
+        return made
+
+
+@pytest.mark.parametrize("turn", [by_function, by_kernel, by_operation])
+def test_code_that_runs_in_no_mode_is_refused(turn: Callable[[Tensor], Tensor]) -> None:
+    """As the backward pass of a function, which the mode that looks at the forward pass does not see."""
+    chunk = Chunk(torch.rand(3, 2), torch.ones(3))
+    with pytest.raises(UnsupportedModel, match="under vmap, torch shows all examples to the code of each one in"):
+        ENGINES["vmap"].clipped_sum(Turns(turn), _weighted, chunk, CLIP)
+
+
+@pytest.mark.parametrize("turn", [by_function, by_kernel])
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])
+def test_a_loss_with_such_code_sees_one_row(turn: Callable[[Tensor], Tensor], engine: str) -> None:
+    def loss(output: Tensor, target: Tensor) -> Tensor:
+        return turn(output).sum(1) * target
+
+    def total(inputs: Tensor) -> Tensor:
+        chunk = Chunk(inputs, torch.ones(len(inputs)))
+        return ENGINES[engine].clipped_sum(model, loss, chunk, Clip(1.0, 2.0**-30))["weight"].double()
+
+    model = nn.Linear(2, 2, bias=False)
+    with torch.no_grad():
+        model.weight.copy_(torch.eye(2))
+    inputs = torch.rand(9, 2, generator=torch.Generator().manual_seed(0))
+    inputs[0] = MARK
+    assert (total(inputs) - total(inputs[1:])).norm() <= 1.0001
+
+
 def test_functions_that_torch_is_given_are_called() -> None:
     rows = torch.rand(4, 3)
     found = vectorised_call(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, backends
 from torch._library import custom_ops
+from torch._ops import OpOverload, OpOverloadPacket
 from torch.autograd import Function
 from torch.func import vmap
 from torch.overrides import TorchFunctionMode
@@ -112,7 +113,8 @@ _ALL_EXAMPLES = "under vmap, torch shows all examples to the code of each one in
 
 class _OneAlone(TorchFunctionMode):
     """A mode that raises `RuntimeError` at what shows all examples to code that torch runs for each of them: the text
-    of a tensor, and modes and hooks that are given tensors as they lie in memory."""
+    of a tensor, modes and hooks that are given tensors as they lie in memory, and code that would run outside of this
+    mode: hooks on operations, and what functions of autograd and kernels of operators are written in."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,6 +123,8 @@ class _OneAlone(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") in ("__repr__", "__format__"):
             raise RuntimeError(f"{_ALL_EXAMPLES} the text of a tensor (print, str, logging)")
+        if (what := _outside(func, args)) is not None:
+            raise RuntimeError(f"{_ALL_EXAMPLES} {what}")
         if _modes() != self._modes:
             raise RuntimeError(f"{_ALL_EXAMPLES} a mode of its own (TorchDispatchMode)")
         if _hooks() != self._hooks:
@@ -138,6 +142,24 @@ class _OneAlone(TorchFunctionMode):
                 return given(*args, **kwargs)
 
         return call
+
+
+_OPERATION = cast(Any, Tensor.grad_fn).__get__
+"""What is asked for the operation that made a tensor."""
+
+
+def _outside(func: Any, args: Sequence[Any]) -> str | None:
+    """What of a call is, or leads to, code in Python that torch runs while no mode is on; None for nothing."""
+    if func == _OPERATION:
+        return "hooks on operations (grad_fn)"
+    if args and isinstance(args[0], type) and issubclass(args[0], Function) and not is_from(args[0], "torch"):
+        return f"the backward pass of {args[0].__qualname__}"
+    if isinstance(func, OpOverload | OpOverloadPacket):
+        space, name = str(func).split(".")[:2]
+        kernels = (key for key in torch.library._impls if key.startswith((f"{space}/{name}/", f"{space}/{name}.")))
+        if f"{space}::{name}" not in custom_ops.OPDEFS and any("Composite" in key or "Auto" in key for key in kernels):
+            return f"the kernel of {space}::{name}"
+    return None
 
 
 def _modes() -> int:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from mixing_modules import HIDDEN, Two
@@ -17,6 +18,7 @@ from torch.utils import _pytree
 from discreet import UnsupportedModel
 from discreet.clipping.capture.owners import rule_of
 from discreet.clipping.losses import holds_nothing, is_of_torch
+from discreet.clipping.rules import RULES
 from discreet.clipping.separation.recording.trees import check_containers
 from discreet.clipping.vectorise import own_rule
 from discreet.core.imports.origin import is_from
@@ -228,6 +230,19 @@ class GetsShape(Becomes):
 def test_a_layer_that_becomes_another_one_is_refused(kind: type[nn.Module], tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel, match=r"'norm'.*has become another layer while the model ran"):
         training(kind, "bookkeeping", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Linear(np.prod((2, 2)), 3),  # type: ignore[arg-type]
+        nn.Embedding(np.int64(4), 3),  # type: ignore[arg-type]
+        nn.LayerNorm(4, eps=np.float64(1e-5)),
+        nn.Conv2d(1, np.int32(2), 3),  # type: ignore[arg-type]
+    ],
+)
+def test_layers_with_sizes_of_numpy_keep_their_rule(layer: nn.Module) -> None:
+    assert rule_of(layer) is RULES[type(layer)]
 
 
 def test_what_torch_holds_is_from_torch() -> None:

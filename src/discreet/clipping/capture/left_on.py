@@ -10,10 +10,12 @@ from torch.utils._python_dispatch import _pop_mode as pop_dispatch_mode
 
 
 class Surroundings:
-    """The modes of torch that are on now, its hooks for saved tensors, and its default device, which is a mode."""
+    """The modes of torch that are on now, its hooks for saved tensors, and its default device, which is a mode.
+
+    Inference mode is looked at, and is taken off by leaving the context that was entered before it."""
 
     def __init__(self) -> None:
-        self._device = _device()
+        self._device, self._inference = _device(), torch.is_inference_mode_enabled()
         self._modes, self._functions, self._hooks = _modes(), _functions(), _hooks()
 
     def restore(self) -> bool:
@@ -32,8 +34,8 @@ class Surroundings:
         return False
 
     def check(self) -> None:
-        """`restore`, and `RuntimeError` if something was taken off."""
-        if not self.restore():
+        """`restore`, and `RuntimeError` if something was taken off, or inference mode is left on."""
+        if not self.restore() or torch.is_inference_mode_enabled() is not self._inference:
             raise RuntimeError(
                 "a mode of torch, hooks for saved tensors or a default device was left on; set them by `with` alone"
             )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -213,15 +214,18 @@ def _read_by(kind: Any) -> frozenset[str]:
     return frozenset(name for one in held if isinstance(one, types.FunctionType) for name in one.__code__.co_names)
 
 
-_VALUES = (int, float, bool, str, type(None), torch.dtype, torch.device, Tensor, nn.Parameter, weakref.ref)
+_VALUES = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device, Tensor, nn.Parameter, weakref.ref})
 """The types of what layers of torch hold. Those derived from them may have code of their own."""
+
+_NUMBERS = frozenset(np.sctypeDict.values())
+"""The types of NumPy's numbers, such as a size that was computed."""
 
 
 def _is_value(held: object) -> bool:
     """Whether no code of anybody's runs where a layer rule reads what a layer holds."""
     if type(held) is tuple or type(held) is list:
         return all(map(_is_value, held))
-    return type(held) in _VALUES or type(held) is dict or type(held) is OrderedDict
+    return type(held) in _VALUES or type(held) in _NUMBERS or type(held) is dict or type(held) is OrderedDict
 
 
 def _is_layer_of_torch(module: nn.Module) -> bool:
