@@ -133,7 +133,7 @@ class _OneAlone(TorchFunctionMode):
         return func(*map(self._inside, args), **named)
 
     def _inside(self, given: Any) -> Any:
-        """What torch is given; of a function, one that runs in this mode, which is off while torch runs."""
+        """An argument for torch. A function is wrapped so that it runs in this mode, which is off while torch runs."""
         if not callable(given) or isinstance(given, type | Tensor):
             return given
 
@@ -145,11 +145,11 @@ class _OneAlone(TorchFunctionMode):
 
 
 _OPERATION = cast(Any, Tensor.grad_fn).__get__
-"""What is asked for the operation that made a tensor."""
+"""The getter of `Tensor.grad_fn`, as a mode is given it."""
 
 
 def _outside(func: Any, args: Sequence[Any]) -> str | None:
-    """What of a call is, or leads to, code in Python that torch runs while no mode is on; None for nothing."""
+    """Names what in a call makes torch run Python code while no mode is on, as a backward pass; None for nothing."""
     if func == _OPERATION:
         return "hooks on operations (grad_fn)"
     if args and isinstance(args[0], type) and issubclass(args[0], Function) and not is_from(args[0], "torch"):
@@ -163,7 +163,7 @@ def _outside(func: Any, args: Sequence[Any]) -> str | None:
 
 
 def _modes() -> int:
-    """How many modes are on that see every operator."""
+    """The number of `TorchDispatchMode`s that are on."""
     return torch._C._len_torch_dispatch_stack()
 
 

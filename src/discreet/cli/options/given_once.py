@@ -26,7 +26,7 @@ class GivenOnce(TyperCommand):
 
 
 def _is_lost(option: TyperOption) -> bool:
-    """Whether a value of this option is lost if another one follows."""
+    """Whether an option that is given a second time loses its first value."""
     return not option.multiple and (not option.is_flag or bool(option.secondary_opts))
 
 

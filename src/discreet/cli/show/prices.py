@@ -106,7 +106,7 @@ def of_recipe(recipe: Recipe) -> Sequence[str]:
 
 
 def before_steps(recipe: Recipe, plan: Plan | AdaptivePlan) -> Sequence[str]:
-    """What is bought before the first step, and for which epsilon; empty if nothing is."""
+    """A line on what is bought before the first step, with its epsilon; no line if nothing is bought."""
     from discreet.accounting.account import guarantee
     from discreet.core.events import Compose
 
@@ -118,7 +118,7 @@ def before_steps(recipe: Recipe, plan: Plan | AdaptivePlan) -> Sequence[str]:
 
 
 def _first(recipe: Recipe, delta: float) -> str:
-    """What is bought before the first step, in words: a center, components, or what a table's schema leaves open."""
+    """Names what is bought before the first step: a center, components, or columns of a table; "" if nothing is."""
     if recipe.center is not None:
         return "the mean of the features, which the model subtracts"
     if recipe.components is not None:

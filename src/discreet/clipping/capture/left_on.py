@@ -1,4 +1,4 @@
-"""What code of a model, a loss or a transform leaves on in torch, where it would meet all that runs afterwards."""
+"""Finds and takes off what a model, a loss or a transform leaves on in torch, as a mode, which would see other rows."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def refuse_own_tensors(model: nn.Module) -> None:
 
 @cache
 def _overridden(kind: Any) -> frozenset[str]:
-    """The names among `_WALKS` that a class has not from torch: of its own, or of a class that it is derived from."""
+    """The names among `_WALKS` for which a class, or one that it is derived from, has code that is not torch's."""
     torchs = next(one for one in bases(kind) if is_from(one, "torch") and issubclass(one, nn.Module))
     own = [held_by(one) for one in strangers(kind, torchs)]
     hidden = any(type(held.get("__dict__", _DICT)) is not type(_DICT) for held in own)
@@ -222,7 +222,7 @@ _NUMBERS = frozenset(np.sctypeDict.values())
 
 
 def _is_value(held: object) -> bool:
-    """Whether no code of anybody's runs where a layer rule reads what a layer holds."""
+    """Whether an attribute of a layer is plain data, so that a layer rule that reads it runs no code."""
     if type(held) is tuple or type(held) is list:
         return all(map(_is_value, held))
     return type(held) in _VALUES or type(held) in _NUMBERS or type(held) is dict or type(held) is OrderedDict
@@ -247,7 +247,7 @@ def _is_plain(derived: Any, kind: Any) -> bool:
 
 
 def _has_code(held: Any) -> bool:
-    """Whether a class holds a descriptor that is no method."""
+    """Whether an attribute of a class is a descriptor but no method, as a property is: reading it runs code."""
     plain = isinstance(held, types.FunctionType | classmethod | staticmethod)
     return not plain and (static(type(held), "__get__") or static(type(held), "__set__")) is not None
 
