@@ -35,7 +35,8 @@ class PostgresServer:
         if os.geteuid() == 0:
             shutil.chown(self.folder, "postgres", "postgres")
         self._numbers = itertools.count()
-        self._run("initdb", "-D", str(self.folder / "data"), "-U", "postgres", "--auth=trust", "--no-sync")
+        alike = ("--no-locale", "--encoding=UTF8")  # of the environment's locale come encoding and language of errors
+        self._run("initdb", "-D", str(self.folder / "data"), "-U", "postgres", "--auth=trust", "--no-sync", *alike)
         self.start()
 
     def start(self) -> None:
