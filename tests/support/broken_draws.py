@@ -65,7 +65,7 @@ def shuffled_epochs() -> Any:
 
 @broken("batches of fixed size, Poisson claimed", "draws")
 def fixed_size() -> Any:
-    generator = np.random.default_rng()
+    generator = np.random.default_rng(0)
 
     def draw(self: Any, step: int, size: int, right: Any) -> IntArray:
         return np.sort(generator.choice(size, round(self.rate * size), replace=False))
@@ -112,9 +112,11 @@ def one_unit_always() -> Any:
 
 @broken("units are drawn in pairs", "draws")
 def drawn_in_pairs() -> Any:
+    generator = np.random.default_rng(0)
+
     def draw(self: Any, step: int, size: int, right: Any) -> IntArray:
         chosen = np.unique(right() // 2)
-        keep = chosen[np.random.default_rng().random(len(chosen)) < self.rate / (1 - (1 - self.rate) ** 2)]
+        keep = chosen[generator.random(len(chosen)) < self.rate / (1 - (1 - self.rate) ** 2)]
         both = np.concatenate([2 * keep, 2 * keep + 1])
         return np.sort(both[both < size])
 
@@ -140,7 +142,7 @@ def capacity_ignored() -> Any:
     adjacency="replace_one",
 )
 def drawn_with_replacement() -> Any:
-    generator = np.random.default_rng()
+    generator = np.random.default_rng(0)
 
     def batches(self: Any, first: int, size: int, stream: Any) -> tuple[IntArray, ...]:
         return (np.sort(generator.choice(size, self.batch)),)
@@ -176,8 +178,9 @@ def allocated_together() -> Any:
 
 @broken("random allocation claimed, Poisson drawn", "draws", sampling=AllocationSampling(period=4))
 def allocation_by_poisson() -> Any:
+    generator = np.random.default_rng(0)
+
     def batches(self: Any, first: int, size: int, stream: Any) -> tuple[IntArray, ...]:
-        generator = np.random.default_rng()
         return tuple(np.flatnonzero(generator.random(size) < 1 / self.steps) for _ in range(self.steps))
 
     return patched((allocation_module.AllocationSampler, "batches", batches))
@@ -189,8 +192,9 @@ def allocation_by_poisson() -> Any:
     sampling=CyclicPoissonSampling(rate=0.5, coefficients=(3, 2)),
 )
 def parts_dealt_anew() -> Any:
+    generator = np.random.default_rng(0)
+
     def batches(self: Any, first: int, size: int, stream: Any) -> tuple[IntArray, ...]:
-        generator = np.random.default_rng()
         part = generator.integers(self._law.parts, size=size)
         drawn = generator.random(size) < self._law.rate
         return tuple(np.flatnonzero(drawn & (part == one)) for one in range(self._law.parts))
