@@ -93,12 +93,13 @@ def named(monkeypatch: pytest.MonkeyPatch, addresses: dict[str, str]) -> None:
 
 
 def met(store: dist.Store, names: dict[int, str], size: int, late: int | None = None) -> list[str]:
-    """What `meet` returns or raises in the processes of these ranks, on machines of these names; `late` comes last."""
-    said = dict[int, str]()
+    """What `meet` returns or raises in the processes of these ranks, on machines of these names; `late` comes last.
+    Where all come they wait as long as a busy machine may need."""
+    said, wait = dict[int, str](), timedelta(seconds=60 if len(names) == size else 1)
 
     def come(rank: int) -> None:
         try:
-            said[rank] = meet(store, rank, size, timedelta(seconds=1))
+            said[rank] = meet(store, rank, size, wait)
         except InputError as error:
             said[rank] = str(error)
 
