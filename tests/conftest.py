@@ -36,6 +36,14 @@ def _own_ledger(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _own_width() -> Generator[None]:
+    """What is printed is broken into the same lines, whatever the terminal of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("COLUMNS", "80")
+        yield
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="Run the tests of tests/slow.txt too.")
 
