@@ -18,9 +18,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "support"))  # processes that tests spawn inherit it
 
 from fresh_keys import pytest_fixture_setup, pytest_runtest_protocol  # noqa: F401
-from known_checks import _known_checks  # noqa: F401
+from known_checks import _known_checks, pytest_runtest_setup  # noqa: F401
 
-hypothesis.settings.register_profile("discreet", deadline=None)
+hypothesis.settings.register_profile(  # the same examples every time, however long a busy machine takes to make them
+    "discreet", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("discreet")
 
 SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text().splitlines())

@@ -27,27 +27,35 @@ ROOMS = tuple(f"discreet.{room}." for room in ("clipping", "core", "data", "meth
 
 
 class Functions:
-    """The functions and methods of these rooms, as they were when their module was loaded."""
+    """The functions and methods of these rooms, as they were before the first test after their module was loaded."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
         self._loaded: tuple[int, str] = (0, "")
         self._found: list[tuple[Mapping[str, object], list[str], list[FunctionType]]] = []
 
-    def are_kept(self) -> bool:
-        """Whether nobody has put anything in the place of one."""
-        loaded = len(sys.modules), next(reversed(sys.modules))
-        new = sys.modules.keys() - self._seen if loaded != self._loaded else set()  # thousands are slow to look through
-        self._loaded = loaded
-        self._seen |= new
-        for file in (name for name in new if name.startswith(ROOMS)):
+    def note(self) -> None:
+        """Look at what was loaded since, at a time when nothing is replaced."""
+        for file in self._loaded_since():
             space = vars(sys.modules[file])
             self._note(space)
             for one in list(space.values()):
                 # Of an optimizer's class torch replaces `step` when the first of its kind is made.
                 if isinstance(one, type) and one.__module__ == file and not issubclass(one, Optimizer):
                     self._note(vars(one))
+        self._seen |= sys.modules.keys()
+        self._loaded = len(sys.modules), next(reversed(sys.modules))
+
+    def are_kept(self) -> bool:
+        """Whether nobody has put anything in the place of one; of a module that a test itself loads nobody knows."""
+        if self._loaded_since():
+            return False
         return all(all(map(is_, map(space.get, names), functions)) for space, names, functions in self._found)
+
+    def _loaded_since(self) -> list[str]:
+        if self._loaded == (len(sys.modules), next(reversed(sys.modules))):  # thousands are slow to look through
+            return []
+        return [name for name in sys.modules.keys() - self._seen if name.startswith(ROOMS)]
 
     def _note(self, space: Mapping[str, object]) -> None:
         found = {name: one for name, one in space.items() if type(one) is FunctionType}
@@ -56,6 +64,12 @@ class Functions:
 
 
 FUNCTIONS = Functions()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Before fixtures, which may replace functions: in whatever order tests run, the first finds them as they are."""
+    FUNCTIONS.note()
 
 
 class OfTheLibrary(KnownResults[Any]):
