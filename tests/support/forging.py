@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from discreet import verify
 from discreet.certificate.equal_blocks import written_out
 from discreet.verification import Verification
 from discreet.verification.standalone import verify as reviewer
@@ -66,6 +67,13 @@ def finds(check: str, verification: Verification) -> bool:
     """Whether the check meant for a forgery failed, or the first one: what breaks the schema is read no further."""
     failed = [one.name for one in verification.checks if not one.passed]
     return check in failed or failed == ["certificate"]
+
+
+def assert_found(check: str, folder: Path) -> None:
+    """A forged folder is rejected, by the check that is meant for the forgery."""
+    found = verify(folder)
+    assert not found.accepted
+    assert finds(check, found), found.checks
 
 
 def put(*path: Any, value: Any) -> Change:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from forging import (
     Facts,
+    assert_found,
     claim,
     edit,
     edit_consistently,
     entry,
     facts_of,
-    finds,
     fingerprinted,
     put,
     resealed,
@@ -208,6 +208,4 @@ FORGERIES: dict[str, tuple[str, Any]] = {
 def test_a_forgery_is_found(folder: Path, name: str) -> None:
     finder, forge = FORGERIES[name]
     forge(folder)
-    found = verify(folder)
-    assert not found.accepted
-    assert finds(finder, found)
+    assert_found(finder, folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +61,7 @@ def a_choice_before_its_gradient(facts: Facts) -> None:
 
 
 @pytest.mark.parametrize("change", [a_query_for_a_gradient, a_choice_before_its_gradient])
-def test_what_takes_no_turns_is_found(original: Path, tmp_path: Path, change: Any) -> None:
-    folder = Path(shutil.copytree(original, tmp_path / "copy"))
+def test_what_takes_no_turns_is_found(original: Path, folder: Path, change: Any) -> None:
     edit(change, resealed)(folder)
     failed = {check.name: check.detail for check in verify(folder).checks if not check.passed}
     assert "do not take turns" in failed["events"], failed

@@ -10,12 +10,12 @@ from adaptive_runs import adaptive
 from first_runs import COMPONENTS, first_plan, first_run
 from forging import (
     Facts,
+    assert_found,
     claim,
     edit,
     edit_consistently,
     entry,
     facts_of,
-    finds,
     fingerprinted,
     put,
     resealed,
@@ -138,9 +138,7 @@ FORGERIES: dict[str, tuple[str, Any]] = {
 def test_a_forgery_is_found(folder: Path, name: str) -> None:
     finder, forge = FORGERIES[name]
     forge(folder)
-    found = verify(folder)
-    assert not found.accepted
-    assert finds(finder, found), found.checks
+    assert_found(finder, folder)
 
 
 def test_with_metrics_and_a_holdout_both_parts_hold_them(tmp_path: Path) -> None:

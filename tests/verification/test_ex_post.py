@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forging import Facts, edit, edit_consistently, facts_of, finds, fingerprinted, put, resealed, times
+from forging import Facts, assert_found, edit, edit_consistently, facts_of, fingerprinted, put, resealed, times
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import certified_run, tiny_plan
@@ -175,9 +175,7 @@ FORGERIES: dict[str, tuple[str, Any]] = {
 def test_a_forgery_is_found(folder: Path, name: str) -> None:
     finder, forge = FORGERIES[name]
     forge(folder)
-    found = verify(folder)
-    assert not found.accepted
-    assert finds(finder, found)
+    assert_found(finder, folder)
 
 
 def test_no_page_prints_it_as_the_certified_epsilon(original: Path) -> None:

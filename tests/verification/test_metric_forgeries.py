@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forging import Facts, claim, edit, edit_consistently, facts_of, finds, fingerprinted, put, resealed, times
+from forging import Facts, assert_found, claim, edit, edit_consistently, facts_of, fingerprinted, put, resealed, times
 from problems import blobs, certified_run, tiny_plan
 
 from discreet import InputError, publish, verify
@@ -176,9 +176,7 @@ FORGERIES: dict[str, tuple[str, Any]] = {
 def test_a_forgery_is_found(folder: Path, name: str) -> None:
     finder, forge = FORGERIES[name]
     forge(folder)
-    found = verify(folder)
-    assert not found.accepted
-    assert finds(finder, found)
+    assert_found(finder, folder)
 
 
 def test_an_adaptive_run_with_metrics_verifies_and_its_metrics_are_checked(tmp_path: Path) -> None:
