@@ -163,7 +163,7 @@ def test_a_stopped_run_gets_nothing_back(tmp_path: Path) -> None:
     ledger.close()
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.floats(1e-3, 10),
     st.floats(1e-9, 1e-3),

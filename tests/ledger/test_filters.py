@@ -179,7 +179,7 @@ def test_a_ledger_of_before_filters_is_read_as_basic(ledger: Ledger, tmp_path: P
         ledger.open_run(PLAN, guarantee(2.0), "patients")
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_ledger_and_filter_agree_to_the_last_bit(ledger: Ledger, data: st.DataObject) -> None:
     """Random policies over several runs: each decision of the ledger is the filter's on the list of events."""

@@ -91,7 +91,9 @@ def zeros(budgets: list[Filter]) -> dict[Filter, tuple[float, ...]]:
     return {budget: (0.0,) * len(budget.limits) for budget in budgets}
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(every=st.integers(1, 5), few=st.sampled_from([0, 3, 5000]), order=st.lists(st.integers(0, 3), max_size=25))
 def test_how_often_totals_are_written_changes_no_decision(
     tmp_path: Path, every: int, few: int, order: list[int]
