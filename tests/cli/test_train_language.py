@@ -4,49 +4,23 @@ from __future__ import annotations
 
 import csv
 import json
-import random
 import re
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from review_files import write_reviews
 from tiny_model_folder import BUDGET, FEW, PUBLIC, model_folder, transformers
 
 from discreet.cli.app import run
-from discreet.training import training as training_module
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def write(name: str, count: int = 60) -> None:
-    """Reviews by 20 authors, as JSON lines, CSV or Parquet."""
-    chosen = random.Random(1)
-    rows = [
-        {"review": " ".join(chosen.choices(PUBLIC[i % 2].split(), k=6)), "kind": "np"[i % 2], "author": f"a{i % 20}"}
-        for i in range(count)
-    ]
-    path = Path(name)
-    if path.suffix == ".jsonl":
-        path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
-    elif path.suffix == ".csv":
-        with path.open("w", newline="") as file:
-            table = csv.DictWriter(file, ["review", "kind", "author"])
-            table.writeheader()
-            table.writerows(rows)
-    else:
-        import pyarrow as pa
-        import pyarrow.parquet as pa_parquet
-
-        pa_parquet.write_table(pa.Table.from_pylist(rows), path)
-
-
 def test_adapters_from_json_lines_that_write_texts(capsys: pytest.CaptureFixture[str]) -> None:
-    write("reviews.jsonl")
-    write("public.csv", 10)
+    write_reviews("reviews.jsonl")
+    write_reviews("public.csv", 10)
     model_folder(Path("tiny"))
     command = ["train", "reviews.jsonl", "--text", "review", "--unit", "row", "--model", "tiny", "--lora", "2"]
     assert run([*command, *BUDGET, *FEW, "--test", "public.csv", "--title", "Reviews"]) == 0, capsys.readouterr().err
@@ -74,7 +48,7 @@ def test_adapters_from_json_lines_that_write_texts(capsys: pytest.CaptureFixture
 
 
 def test_texts_are_as_long_as_the_model_reads(capsys: pytest.CaptureFixture[str]) -> None:
-    write("reviews.jsonl")
+    write_reviews("reviews.jsonl")
     model_folder(Path("tiny"))
     command = ["train", "reviews.jsonl", "--text", "review", "--unit", "row", "--model", "tiny", "--lora", "2"]
     assert run([*command, *BUDGET, *FEW[:-2], "--length", "65"]) == 2
@@ -92,8 +66,8 @@ def test_texts_are_as_long_as_the_model_reads(capsys: pytest.CaptureFixture[str]
 
 def test_all_weights_of_a_classifier_by_author_from_parquet(capsys: pytest.CaptureFixture[str]) -> None:
     """The result line says what one answer for all public rows would reach, as it does for tables."""
-    write("reviews.parquet")
-    write("public.csv", 11)  # six of the one class, five of the other
+    write_reviews("reviews.parquet")
+    write_reviews("public.csv", 11)  # six of the one class, five of the other
     model_folder(Path("tiny"))
     command = ["train", "reviews.parquet", "--text", "review", "--target", "kind", "--task", "classification"]
     options = ["--classes", "n,p", "--unit", "author", "--model", "tiny", "--set", "rows_per_unit=2"]
@@ -106,7 +80,7 @@ def test_all_weights_of_a_classifier_by_author_from_parquet(capsys: pytest.Captu
 
 
 def test_a_whole_model_writes_texts(capsys: pytest.CaptureFixture[str]) -> None:
-    write("reviews.csv")
+    write_reviews("reviews.csv")
     model_folder(Path("tiny"))
     command = ["train", "reviews.csv", "--text", "review", "--unit", "row", "--model", "tiny", "--out", "out"]
     budget = ["--epsilon", "8", "--population", "60"]
@@ -117,46 +91,6 @@ def test_a_whole_model_writes_texts(capsys: pytest.CaptureFixture[str]) -> None:
     assert "has no chat template" in capsys.readouterr().err
     Path("out/model.safetensors").write_bytes(b"")
     assert run(["generate", "out", "--model", "tiny", "--prompt", "a film"]) == 1
-
-
-def test_a_run_that_was_broken_off_is_gone_on_with(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As it was begun: the same plan, the same adapters at the start, title and folder; no step is charged again.
-    What is said again is the same, or refused."""
-    from discreet.jobs.language.language_run import LanguageJob
-
-    def broken(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    write("reviews.csv")
-    model_folder(Path("tiny"))
-    command = ["train", "reviews.csv", "--text", "review", "--unit", "row", "--model", "tiny", "--lora", "2"]
-    begun = [*command, *BUDGET, *FEW, "--title", "Films", "--out", "films"]
-    with monkeypatch.context() as patch:
-        patch.setattr(LanguageJob, "_published", broken)
-        assert run(begun) == 130
-        assert run([*begun, "--resume", "elsewhere"]) == 2
-        assert "it is no run of a language model" in capsys.readouterr().err
-        resumed = ["train", "--resume", "films.run"]
-        Path("others.csv").write_bytes(Path("reviews.csv").read_bytes())
-        for changed, said in (
-            (["--set", "learning_rate=0.1"], "learning_rate"),
-            (["--length", "6"], "--length 8, not 6"),
-            (["--epsilon", "9"], "--epsilon"),
-            (["--title", "Other"], "--title Films, not Other"),
-            (["--out", "elsewhere"], "--out"),
-            (["others.csv"], "was begun with file"),
-            (["--finish"], "--finish is not for a language model; leave it out"),
-            (["--schema", "s.yaml"], "--schema is not for a language model"),
-        ):
-            assert run([*resumed, *changed]) == 2
-            assert said in capsys.readouterr().err
-        assert run([*begun, "--resume", "films.run"]) == 130, capsys.readouterr().err
-    assert run(["train", "--resume", "films"]) == 0, capsys.readouterr().err
-    assert run(["verify", "films", "--strict"]) == 0
-    assert json.loads(Path("films/certificate.json").read_text())["charged_steps"] == 2
-    assert "# Films" in Path("films/README.md").read_text()
 
 
 def test_a_text_is_cut_by_itself_and_a_chat_goes_through_its_template() -> None:
@@ -189,7 +123,7 @@ def test_two_runs_begin_with_the_same_adapters() -> None:
 @pytest.mark.parametrize("name", ["reviews.jsonl", "linked.jsonl", "copied.jsonl"])
 def test_private_texts_are_not_measured_as_public_ones(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Exact figures of private rows would be paid for by nobody. The classes would come from them, too."""
-    write("reviews.jsonl")
+    write_reviews("reviews.jsonl")
     model_folder(Path("tiny"))
     if name == "linked.jsonl":
         Path(name).symlink_to("reviews.jsonl")
@@ -210,68 +144,6 @@ def test_a_run_without_room_in_the_budget_is_refused_before_a_text_is_read(capsy
     assert "people" in capsys.readouterr().err
 
 
-def test_an_interruption_names_the_command_that_goes_on(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @contextmanager
-    def stop_requests() -> Iterator[Any]:
-        yield lambda: signal.SIGINT
-
-    write("reviews.csv")
-    model_folder(Path("tiny"))
-    with monkeypatch.context() as patch:
-        patch.setattr(training_module, "stop_requests", stop_requests)
-        command = ["train", "reviews.csv", "--text", "review", "--unit", "row", "--model", "tiny"]
-        assert run([*command, *BUDGET, *FEW]) == 130
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.endswith("; go on with --resume reviews-private.run")
-    assert run(["train", "--resume", "reviews-private.run"]) == 0, capsys.readouterr().err
-
-
-def test_classes_of_a_public_table_must_be_what_they_were(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from discreet.jobs.language.language_run import LanguageJob
-
-    def broken(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    write("reviews.csv")
-    model_folder(Path("tiny"))
-    Path("public.csv").write_text("review,kind\na film,n\na good film,p\n")
-    command = ["train", "reviews.csv", "--text", "review", "--target", "kind", "--task", "classification"]
-    with monkeypatch.context() as patch:
-        patch.setattr(LanguageJob, "_published", broken)
-        assert run([*command, "--unit", "row", "--model", "tiny", "--test", "public.csv", *BUDGET, *FEW]) == 130
-    kept = Path("public.csv").read_text()
-    Path("public.csv").write_text(kept + "a bad film,z\n")
-    assert run(["train", "--resume", "reviews-private.run"]) == 2
-    assert "was begun with other classes than n, p, z" in capsys.readouterr().err
-    Path("public.csv").write_text(kept)
-    assert run(["train", "--resume", "reviews-private.run"]) == 0, capsys.readouterr().err
-
-
-def test_a_key_that_was_left_is_destroyed_by_resuming(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from discreet.publication import publishing
-
-    def broken(*_: Any) -> None:
-        raise OSError(30, "Read-only file system")
-
-    write("reviews.csv")
-    model_folder(Path("tiny"))
-    command = ["train", "reviews.csv", "--text", "review", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]
-    with monkeypatch.context() as patch:
-        patch.setattr(publishing, "_destroy", broken)
-        assert run(command) == 2
-    assert "is not destroyed" in capsys.readouterr().err
-    assert Path("reviews-private.run/key").exists()
-    assert run(["train", "--resume", "reviews-private.run"]) == 0
-    assert "the key of its noise, which was left, is destroyed now" in capsys.readouterr().out
-    assert not Path("reviews-private.run/key").exists()
-
-
 def test_nothing_says_how_long_a_private_text_is(capfd: pytest.CaptureFixture[str]) -> None:
     """Tokenizers warn of texts beyond their model's length, with the number of tokens; a blank text is one of none."""
     model_folder(Path("tiny"))
@@ -283,7 +155,7 @@ def test_nothing_says_how_long_a_private_text_is(capfd: pytest.CaptureFixture[st
 
 
 def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    write("reviews.csv")
+    write_reviews("reviews.csv")
     Path("holes.jsonl").write_text('{"review": "a film"}\n{"review": ""}\n')
     Path("broken.jsonl").write_text('{"review": "a film"}\n{"review"\n')
     model_folder(Path("tiny"))
