@@ -28,13 +28,13 @@ from forging import (
     put,
     resealed,
     times,
+    told,
     without_entry,
 )
 from problems import blobs, certified_run, linear, tiny_plan
 from safetensors.torch import save
 
 from discreet import publish, verify
-from discreet.certificate import signature
 from discreet.cli.app import run
 from discreet.core.errors import InputError
 from discreet.plan import Metric
@@ -42,11 +42,6 @@ from discreet.verification.checks.sensitivity import RULES
 from discreet.verification.standalone import verify as reviewer
 
 FILE = Path(reviewer.__file__)
-
-
-def told(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
-    code = reviewer.main([str(folder), *options])
-    return code, capsys.readouterr().out
 
 
 def test_it_can_be_read_in_a_sitting_and_needs_numpy_and_the_standard_library_only() -> None:
@@ -295,25 +290,6 @@ def test_metrics_on_the_other_rows_do_not_pay(tmp_path: Path, capsys: pytest.Cap
 
     edit(renamed)(tmp_path / "out")
     assert told(tmp_path / "out", capsys) == (1, "REJECTED: a metric is unpaid\n")
-
-
-def test_signatures(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    public = signature.new_key(tmp_path / "key")
-    assert "not signed" in told(folder, capsys, "--key", public)[1]
-    signature.sign(folder, tmp_path / "key")
-    code, said = told(folder, capsys, "--key", public)
-    assert code == 0
-    assert f"signed by {public}." in said
-    assert told(folder, capsys)[0] == 0
-    assert f"signed by {public}." in told(folder, capsys, "--key", public.upper(), "--strict")[1]
-    assert "somebody else" in told(folder, capsys, "--key", "00" * 32)[1]
-    stated = json.loads((folder / "signature.json").read_text())
-    wrong = stated | {"signature": stated["signature"][:-2] + f"{int(stated['signature'][-2:], 16) ^ 1:02x}"}
-    (folder / "signature.json").write_text(json.dumps(wrong))
-    assert "REJECTED" in told(folder, capsys)[1]
-    (folder / "signature.json").write_text(json.dumps(stated))
-    edit(put("software", "torch", value="0"))(folder)
-    assert "another certificate" in told(folder, capsys)[1]
 
 
 def test_a_certificate_that_assumes_nothing_is_rejected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

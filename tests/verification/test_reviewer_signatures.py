@@ -1,9 +1,15 @@
-"""Ed25519 in verify.py, against published vectors and another implementation."""
+"""Signatures in verify.py: what it says of them; and Ed25519, against published vectors and another implementation."""
 
 from __future__ import annotations
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+import json
+from pathlib import Path
 
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from forging import edit, put, told
+
+from discreet.certificate import signature
 from discreet.verification.standalone import verify as reviewer
 
 
@@ -34,3 +40,22 @@ def test_ed25519_against_rfc_8032_and_another_implementation() -> None:
         assert not reviewer.ed25519(public, message, made[:40] + bit + made[41:])
         larger = int.from_bytes(made[32:], "little") + 2**252 + 27742317777372353535851937790883648493
         assert not reviewer.ed25519(public, message, made[:32] + larger.to_bytes(32, "little"))  # malleable otherwise
+
+
+def test_signatures(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    public = signature.new_key(tmp_path / "key")
+    assert "not signed" in told(folder, capsys, "--key", public)[1]
+    signature.sign(folder, tmp_path / "key")
+    code, said = told(folder, capsys, "--key", public)
+    assert code == 0
+    assert f"signed by {public}." in said
+    assert told(folder, capsys)[0] == 0
+    assert f"signed by {public}." in told(folder, capsys, "--key", public.upper(), "--strict")[1]
+    assert "somebody else" in told(folder, capsys, "--key", "00" * 32)[1]
+    stated = json.loads((folder / "signature.json").read_text())
+    wrong = stated | {"signature": stated["signature"][:-2] + f"{int(stated['signature'][-2:], 16) ^ 1:02x}"}
+    (folder / "signature.json").write_text(json.dumps(wrong))
+    assert "REJECTED" in told(folder, capsys)[1]
+    (folder / "signature.json").write_text(json.dumps(stated))
+    edit(put("software", "torch", value="0"))(folder)
+    assert "another certificate" in told(folder, capsys)[1]
