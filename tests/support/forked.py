@@ -110,22 +110,24 @@ def _warm() -> None:
 
 def _run(asked: dict[str, Any], said: TextIO, errors: TextIO) -> int | None:
     """0, 1 if a process failed, None if they took too long."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    size, running = asked["processes"], []
-    for rank in range(size):
-        process = os.fork()
-        if process == 0:
-            places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_PORT": port}
-            os.environ.clear()
-            os.environ.update(asked["environment"] | {name: str(one) for name, one in places.items()})
-            os.environ["MASTER_ADDR"] = "127.0.0.1"
-            os.dup2(said.fileno(), 1)
-            os.dup2(errors.fileno(), 2)
-            os.chdir(asked["folder"])
-            _become(asked["program"])
-        running.append(process)
-    return _watch(running, time.monotonic() + asked["timeout"])
+    with socket.socket() as held:
+        # Bound until all have ended, so that nobody else is given the port; not listening, so that the first may.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        places = {"WORLD_SIZE": asked["processes"], "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": held.getsockname()[1]}
+        running = []
+        for rank in range(asked["processes"]):
+            process = os.fork()
+            if process == 0:
+                places |= {"RANK": rank, "LOCAL_RANK": rank}
+                os.environ.clear()
+                os.environ.update(asked["environment"] | {name: str(one) for name, one in places.items()})
+                os.dup2(said.fileno(), 1)
+                os.dup2(errors.fileno(), 2)
+                os.chdir(asked["folder"])
+                _become(asked["program"])
+            running.append(process)
+        return _watch(running, time.monotonic() + asked["timeout"])
 
 
 def _become(program: list[str]) -> None:
