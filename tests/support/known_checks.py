@@ -1,15 +1,16 @@
 """Results of the checks before training, which tests that train the same model on rows of the same shape share.
 
 The checks read no data, and a result is taken again only where all that it was computed from is the same bit by bit,
-and where no test has replaced a function of the library. From its first patch of anything else on, a test computes them
-afresh, and so do the tests of a file that imports a part of the checks.
+where nothing was warned of meanwhile, and where no test has replaced a function of the library. From its first patch of
+anything else on, a test computes them afresh, and so do the tests of a file that imports a part of the checks.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from operator import is_
 from types import FunctionType, ModuleType
@@ -72,11 +73,34 @@ def pytest_runtest_setup() -> None:
     FUNCTIONS.note()
 
 
+@contextmanager
+def warned() -> Iterator[list[str]]:
+    """The warnings that the library gives inside, whether anybody listens or not; they are given all the same."""
+    logger, said = logging.getLogger("discreet"), list[str]()
+    give = logger.warning
+
+    def noted(line: str, *given: object) -> None:
+        said.append(line)
+        give(line, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logger, "warning", noted)
+        yield said
+
+
 class OfTheLibrary(KnownResults[Any]):
-    """Remembers results of the library's own functions; others compute afresh, and nothing of theirs is remembered."""
+    """Remembers results of the library's own functions; others compute afresh, and nothing of theirs is remembered.
+    Neither is a result with a warning, which would be given to the first that asks and to nobody after it."""
 
     def of(self, compute: Callable[[], Any], *given: object) -> Any:
-        return super().of(compute, *given) if FUNCTIONS.are_kept() else compute()
+        if not FUNCTIONS.are_kept():
+            return compute()
+        known = self._known
+        with warned() as said:
+            result = super().of(compute, *given)
+        if said:
+            self._known = known
+        return result
 
 
 class UntilAPatch(KnownResults[Any]):

@@ -1,6 +1,7 @@
 """Engine checks that an audit does not repeat: only where all that they depend on is the same, and never an error."""
 
 import itertools
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -243,6 +244,15 @@ def test_tests_share_no_result_of_a_function_that_was_replaced(monkeypatch: pyte
     monkeypatch.undo()
     results.of(lambda: computed.append(None), "the same")
     assert len(computed) == count
+
+
+def test_a_warning_is_given_to_every_test(caplog: pytest.LogCaptureFixture) -> None:
+    """Also after one that did not listen."""
+    results, logger = OfTheLibrary(), logging.getLogger("discreet")
+    for level in (logging.ERROR, logging.WARNING, logging.WARNING):
+        with caplog.at_level(level, "discreet"):
+            results.of(lambda: results.of(lambda: logger.warning("%s weights", "unused"), "a part"), "the same")
+    assert caplog.messages == ["unused weights"] * 2
 
 
 def test_a_test_shares_results_until_its_first_patch(
