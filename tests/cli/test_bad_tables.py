@@ -95,6 +95,9 @@ def others() -> dict[str, Kind]:
         "train: no such table": train("none.csv", None, {}, "there is no table none.csv"),
         "train: no such Parquet": train("none.parquet", None, {}, "there is no table none.parquet"),
         "train: not Parquet": train("t.parquet", b"PAR1 is not enough", {}, "cannot read t.parquet"),
+        "train: no such table, no schema": Kind(
+            table, ("train", "none.csv", "--epsilon", "3"), "there is no table none.csv, and no --schema"
+        ),
         "train: no schema": Kind(table, ("train", "t.csv", "--epsilon", "3"), "a table needs a schema"),
         "train: no such schema": Kind(table, (*bare, "--epsilon", "3"), "cannot read s.yaml"),
         "train: no epsilon": Kind(table | {"s.yaml": schema_of({})}, bare, "--epsilon 3"),

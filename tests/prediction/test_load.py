@@ -254,7 +254,8 @@ def test_images_of_mnist_are_scaled_as_in_training(tmp_path: Path) -> None:
         ("a.csv", b"a,b\n", "no rows"),
         ("a.csv", b"\xff\xfe\x00", "UTF-8"),
         ("a.idx", b"\x00", "idx"),
-        ("b.npy", None, "no rows at"),
+        ("b.npy", None, "there is no file"),
+        ("", None, "no rows at"),
     ],
 )
 def test_files_that_are_no_rows_are_refused(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:

@@ -33,6 +33,8 @@ def read_rows(path: Path, shape: tuple[int, ...] | None) -> Array:
         found = [path / part / f"t10k-images-idx3-ubyte{end}" for part in ("", "mnist") for end in ("", ".gz")]
         path = next((candidate for candidate in found if candidate.is_file()), path)
     if not path.is_file():
+        if not path.exists():
+            raise InputError(f"there is no file {path}; check the path")
         raise InputError(f"there are no rows at {path}; give a .npy, .npz or .csv file, or an idx file of images")
     if path.suffix in (".npy", ".npz"):
         return _array(path)

@@ -254,6 +254,8 @@ def declared_schema(path: Path, options: TableFacts, population: float | None) -
         return schema_of_folder(path, options, changes)
     if options.text is not None or options.image is not None:
         return schema_of_column(path, options, changes)
+    if not path.exists():
+        raise InputError(f"there is no table {path}, and no --schema; check the path")
     raise InputError(
         "a table needs a schema, which says what its columns are: --schema FILE.yaml; `discreet schema TABLE` "
         "drafts one; or, if a model sees one column of texts or images, --text COLUMN or --image COLUMN"
