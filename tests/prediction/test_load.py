@@ -249,7 +249,7 @@ def test_images_of_mnist_are_scaled_as_in_training(tmp_path: Path) -> None:
     [
         ("a.npy", pickle.dumps([1]), "plain arrays"),
         ("a.npz", b"PK\x03\x04", "plain arrays"),
-        ("a.csv", b"1,2\n3,x\n", "line 2"),
+        ("a.csv", b"1,2\n3,x\n", "line 2, column 2: every cell must be a number"),
         ("a.csv", b"1,2\n3\n", "1 columns"),
         ("a.csv", b"a,b\n", "no rows"),
         ("a.csv", b"\xff\xfe\x00", "UTF-8"),

@@ -73,7 +73,8 @@ def _table(path: Path, shape: tuple[int, ...] | None) -> Array:
                 if numbers is None and line == 1:
                     continue
                 if numbers is None:
-                    raise InputError(f"{path}, line {line}: every cell must be a number")
+                    place = next(place for place, cell in enumerate(cells, 1) if _numbers([cell]) is None)
+                    raise InputError(f"{path}, line {line}, column {place}: every cell must be a number")
                 columns = columns or len(numbers)
                 if len(numbers) != columns:
                     raise InputError(f"{path}, line {line}: {len(numbers)} columns, but a row has {columns}")
