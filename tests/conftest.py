@@ -6,6 +6,7 @@ import sys
 import uuid
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"  # torch and NumPy look here, also in processes that tests start
 # With wider registers, products of a single row round otherwise than those of a batch: the library measures that and
@@ -20,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))  # processes that tes
 from fresh_keys import pytest_fixture_setup, pytest_runtest_protocol  # noqa: F401
 from known_checks import _known_checks, pytest_runtest_setup  # noqa: F401
 
-hypothesis.settings.register_profile(  # the same examples every time, however long a busy machine takes to make them
-    "discreet", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
+BUSY: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("discreet", derandomize=True, **BUSY)  # the same examples every time
+hypothesis.settings.register_profile("explore", **BUSY)  # new ones: pytest --hypothesis-profile explore
 hypothesis.settings.load_profile("discreet")
 
 SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text().splitlines())
