@@ -166,6 +166,20 @@ def test_an_optimizer_that_remembers_gradients_is_refused(tmp_path: Path) -> Non
         tiny_training(tmp_path, model=model, optimizer=optimizer)
 
 
+def test_an_optimizer_that_is_used_after_the_checks_is_refused(tmp_path: Path) -> None:
+    """Weights that are put back hide the step; momentum of rows without noise would move every step of the run."""
+    model = linear()
+    training = tiny_training(tmp_path, model=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9))
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    gradient_of_all(training)
+    training.optimizer.step()
+    training.optimizer.zero_grad()
+    model.load_state_dict(before)
+    with pytest.raises(InputError, match="remembers gradients"), training.session():
+        pass
+    assert not training.folder.path.exists()
+
+
 def test_an_optimizer_that_fails_leaves_no_gradient(tmp_path: Path) -> None:
     class Failing(torch.optim.SGD):
         def step(self, *_: object) -> None:  # type: ignore[override]

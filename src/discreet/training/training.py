@@ -32,7 +32,7 @@ from discreet.training.guard import Guard
 from discreet.training.individual_filter import filter_of
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.preflight.ingredients import Ingredients
-from discreet.training.preflight.plan_check import warn_of_a_still_scheduler
+from discreet.training.preflight.plan_check import refuse_used, warn_of_a_still_scheduler
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.public.extra_rows import PublicBatches
@@ -147,6 +147,7 @@ class Training:
         declared, message = self._checked.declared, self.folder.model_moved
         self.team.together("the parameters of a session", lambda: refuse_frozen(self.model, self._checked.trained))
         self.team.together("the start of a session", lambda: refuse_changed(self.model, declared, message))
+        self.team.together("the optimizer of a session", lambda: refuse_used(self.optimizer))
         self.team.together("a look at what checkpoints keep", self._state.check)
         try:
             with begun(self.team, self._opened, self._follow, self._start_attempt) as one:

@@ -34,6 +34,7 @@ from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.plan.timeline import last_step
 from discreet.training.augmented_views import transformed
+from discreet.training.preflight.plan_check import refuse_used
 from discreet.training.preflight.random_rows import random_rows
 
 _ORDER = "the order is Training(plan, model, criterion, optimizer, data)"
@@ -101,8 +102,7 @@ def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData)
     if data.transform is not None:
         _admit_transform(data, random_rows(model, data, None, raw=True).inputs)
     admit_optimizer(optimizer, model)
-    if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
-        raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
+    refuse_used(optimizer)
 
 
 def admit_evaluated(model: nn.Module, inputs: Tensor) -> None:
