@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from centered_tables import centered_table, recipe, train  # noqa: F401
+from centered_tables import recipe, train
 from forging import resealed
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +32,8 @@ from discreet.recipes.models.tabular import CenteredColumns, UnitColumns, tabula
 from discreet.training.run.first_tensors import shrunk
 from discreet.verification.checks.released_tensors import check_released
 from discreet.verification.standalone import verify as reviewer
+
+pytestmark = pytest.mark.usefixtures("centered_tables")
 
 
 def test_a_table_is_centered_and_the_certificate_covers_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from centered_tables import FACTS, centered_table, recipe, schema, train  # noqa: F401
+from centered_tables import FACTS, recipe, schema, train
 from safetensors.torch import load_file
 
 from discreet import InputError, load, verify
@@ -24,13 +24,16 @@ from discreet.recipes import Recipe
 from discreet.recipes.models.centered import Uncentered
 from discreet.recipes.table_recipe import table_recipe
 
+pytestmark = pytest.mark.usefixtures("centered_tables")
+
 
 def test_the_steps_have_what_the_center_leaves() -> None:
-    plan, without = recipe().plan(), recipe(center=None).plan()
+    plan, without, center = recipe().plan(), recipe(center=None).plan(), recipe().center
+    assert center is not None
     assert isinstance(plan, Plan)
     assert isinstance(without, Plan)
     (event,) = plan.before
-    assert event == Gaussian(recipe().center.noise, Query.CLIPPED_SUM)  # type: ignore[union-attr]
+    assert event == Gaussian(center.noise, Query.CLIPPED_SUM)
     assert 2.98 < plan.guarantee().epsilon <= 3.0
     assert plan.noise[0].multiplier / without.noise[0].multiplier == pytest.approx(1 / math.sqrt(1 - 0.04), abs=0.003)
     # mu of all is that of the center and of the steps, squared and added (Dong, Roth and Su 2022, corollary 3.3)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from centered_tables import centered_table, recipe, train  # noqa: F401
+from centered_tables import recipe, train
 from safetensors.torch import load_file
 from torch import nn
 from warm_runs import in_another_process
@@ -26,6 +26,8 @@ from discreet.plan import Plan
 from discreet.recipes.models.centered import center_of, set_center
 from discreet.training import Training
 from discreet.training.run import first_tensors
+
+pytestmark = pytest.mark.usefixtures("centered_tables")
 
 
 def test_another_process_is_told_the_center(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

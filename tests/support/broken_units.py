@@ -54,8 +54,7 @@ def rows_drawn() -> Any:
     real, generator = Draws._pieces, np.random.default_rng(0)
 
     def pieces(self: Any, drawn: Any, position: int) -> Any:
-        groups = self._data.groups
-        also = generator.random(groups.count if hasattr(groups, "count") else len(self._data)) < 0.1
+        also = generator.random(len(self._data)) < 0.1
         return real(self, np.union1d(drawn, np.flatnonzero(also)), position)
 
     return patched((Draws, "_pieces", pieces))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import yaml
 
 from discreet.data.tables import Schema
@@ -25,11 +24,8 @@ FACTS: dict[str, Any] = {
 FACTS["columns"]["y"] = {"type": "category", "categories": ["a", "b"]}
 
 
-@pytest.fixture(autouse=True)
-def centered_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table whose numbers are all in the lowest part of their range."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DISCREET_LEDGER", raising=False)
+def write_centered_tables() -> None:
+    """`private.csv` and `public.csv`, 200 and 60 rows, with `schema.yaml`."""
     random = np.random.Generator(np.random.PCG64(5))
     for name, count in (("private.csv", 200), ("public.csv", 60)):
         numbers = random.uniform(0, 8, size=(count, 4)).round(3)

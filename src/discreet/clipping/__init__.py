@@ -1,7 +1,12 @@
 """From a batch to a sum that no example can move by more than the clip norm."""
 
 from discreet.clipping.accumulate import Accumulator
-from discreet.clipping.admission.admission import admit_model, admit_optimizer, private_parameters
+from discreet.clipping.admission.admission import (
+    admit_model,
+    admit_optimizer,
+    private_parameters,
+    refuse_used_optimizer,
+)
 from discreet.clipping.admission.backward_mixing import LOSS, mixing_backward
 from discreet.clipping.admission.batch_norm import replace_batch_norm
 from discreet.clipping.admission.foreign import foreign_tensors
@@ -34,6 +39,7 @@ __all__ = [
     "mixing_backward",
     "modes_kept",
     "private_parameters",
+    "refuse_used_optimizer",
     "replace_batch_norm",
     "training_mode",
     "try_out",

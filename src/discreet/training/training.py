@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from discreet.clipping import Criterion, private_parameters, training_mode
+from discreet.clipping import Criterion, private_parameters, refuse_used_optimizer, training_mode
 from discreet.clipping.digests import check_unchanged, state_digests
 from discreet.clipping.geometry import Geometry
 from discreet.distributed.team import Team
@@ -32,7 +32,7 @@ from discreet.training.guard import Guard
 from discreet.training.individual_filter import filter_of
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.preflight.ingredients import Ingredients
-from discreet.training.preflight.plan_check import refuse_used, warn_of_a_still_scheduler
+from discreet.training.preflight.plan_check import warn_of_a_still_scheduler
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.public.extra_rows import PublicBatches
@@ -147,7 +147,7 @@ class Training:
         declared, message = self._checked.declared, self.folder.model_moved
         self.team.together("the parameters of a session", lambda: refuse_frozen(self.model, self._checked.trained))
         self.team.together("the start of a session", lambda: refuse_changed(self.model, declared, message))
-        self.team.together("the optimizer of a session", lambda: refuse_used(self.optimizer))
+        self.team.together("the optimizer of a session", lambda: refuse_used_optimizer(self.optimizer))
         self.team.together("a look at what checkpoints keep", self._state.check)
         try:
             with begun(self.team, self._opened, self._follow, self._start_attempt) as one:

@@ -26,7 +26,7 @@ class GivenOnce(TyperCommand):
 
 
 def _is_lost(option: TyperOption) -> bool:
-    """Whether an option that is given a second time loses its first value."""
+    """Whether an option keeps one value alone, so that giving it twice would lose the first."""
     return not option.multiple and (not option.is_flag or bool(option.secondary_opts))
 
 

@@ -17,7 +17,7 @@ from discreet.clipping.admission.foreign import foreign_tensors, is_of, makes_sp
 from discreet.clipping.admission.mixing import Findings
 from discreet.clipping.admission.modes import keeps_statistics
 from discreet.clipping.named_tensors import named_tensors
-from discreet.core.errors import UnsupportedModel, kind_of
+from discreet.core.errors import InputError, UnsupportedModel, kind_of
 
 _NAMES_AND_NUMBERS = re.compile(r"'[^']*'|[0-9]+")
 _TOLD = 3
@@ -180,6 +180,13 @@ def admit_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
         raise UnsupportedModel(
             f"the optimizer holds {stray}; give it the model's parameters with requires_grad=True only{part}"
         )
+
+
+def refuse_used_optimizer(optimizer: torch.optim.Optimizer) -> None:
+    """`InputError` for an optimizer that took a step before the run: its memory of gradients without noise would move
+    the weights in every step, also where the weights were put back."""
+    if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
+        raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
 
 
 def _needs_arguments(optimizer: torch.optim.Optimizer) -> bool:

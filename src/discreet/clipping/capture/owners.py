@@ -222,7 +222,7 @@ _NUMBERS = frozenset(np.sctypeDict.values())
 
 
 def _is_value(held: object) -> bool:
-    """Whether an attribute of a layer is plain data, so that a layer rule that reads it runs no code."""
+    """Whether an attribute is plain data, as numbers, text and lists of them are: reading it runs no code."""
     if type(held) is tuple or type(held) is list:
         return all(map(_is_value, held))
     return type(held) in _VALUES or type(held) in _NUMBERS or type(held) is dict or type(held) is OrderedDict
@@ -247,7 +247,7 @@ def _is_plain(derived: Any, kind: Any) -> bool:
 
 
 def _has_code(held: Any) -> bool:
-    """Whether an attribute of a class is a descriptor but no method, as a property is: reading it runs code."""
+    """Whether a class's attribute runs code when it is read, as a property does and a method does not."""
     plain = isinstance(held, types.FunctionType | classmethod | staticmethod)
     return not plain and (static(type(held), "__get__") or static(type(held), "__set__")) is not None
 

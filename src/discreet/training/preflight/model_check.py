@@ -21,6 +21,7 @@ from discreet.clipping import (
     mixing_backward,
     modes_kept,
     private_parameters,
+    refuse_used_optimizer,
     training_mode,
     try_out,
 )
@@ -34,7 +35,6 @@ from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.plan.timeline import last_step
 from discreet.training.augmented_views import transformed
-from discreet.training.preflight.plan_check import refuse_used
 from discreet.training.preflight.random_rows import random_rows
 
 _ORDER = "the order is Training(plan, model, criterion, optimizer, data)"
@@ -102,7 +102,7 @@ def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData)
     if data.transform is not None:
         _admit_transform(data, random_rows(model, data, None, raw=True).inputs)
     admit_optimizer(optimizer, model)
-    refuse_used(optimizer)
+    refuse_used_optimizer(optimizer)
 
 
 def admit_evaluated(model: nn.Module, inputs: Tensor) -> None:

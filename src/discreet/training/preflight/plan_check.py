@@ -126,13 +126,6 @@ def _check_whole(release: Event) -> None:
         )
 
 
-def refuse_used(optimizer: torch.optim.Optimizer) -> None:
-    """Refuse an optimizer that took a step before the run: what it remembers of gradients moves every step, without
-    noise. Weights that were put back do not show it."""
-    if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
-        raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
-
-
 def warn_of_a_still_scheduler(scheduler: LRScheduler | None, steps: int) -> None:
     """Say that a scheduler was left where it began, as happens in a loop of the user's own: `run` steps it."""
     if steps > 1 and getattr(scheduler, "last_epoch", None) == 0:
