@@ -180,6 +180,48 @@ def test_an_optimizer_that_is_used_after_the_checks_is_refused(tmp_path: Path) -
     assert not training.folder.path.exists()
 
 
+def test_a_memory_of_gradients_beside_a_count_of_no_steps_is_refused(tmp_path: Path) -> None:
+    """Adam whose count was put back, so that its first steps are corrected as such; its means are of rows."""
+    model = linear()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    LOSS(model(torch.rand(2, 4)), torch.tensor([0, 1])).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    for state in optimizer.state.values():
+        state["step"].zero_()
+    with pytest.raises(InputError, match="remembers gradients"):
+        tiny_training(tmp_path, model=model, optimizer=optimizer)
+
+
+class Wrapped(torch.optim.Optimizer):
+    """Takes the steps of another optimizer, which keeps the memory."""
+
+    def __init__(self, inner: torch.optim.Optimizer) -> None:
+        super().__init__(inner.param_groups, inner.defaults)
+        self.inner, self.param_groups = inner, inner.param_groups
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        self.inner.step()
+
+
+def test_a_used_optimizer_inside_another_is_refused(tmp_path: Path) -> None:
+    model = linear()
+    inner = torch.optim.SGD(model.parameters(), lr=0.0, momentum=0.9)
+    tiny_training(tmp_path, model=model, optimizer=Wrapped(inner))
+    LOSS(model(torch.rand(2, 4)), torch.tensor([0, 1])).backward()
+    inner.step()
+    inner.zero_grad()
+    with pytest.raises(InputError, match="remembers gradients"):
+        tiny_training(tmp_path, model=model, optimizer=Wrapped(inner))
+
+
+@pytest.mark.parametrize("initial", [0, 0.1, 2])
+def test_a_memory_as_before_the_first_step_is_taken(tmp_path: Path, initial: float) -> None:
+    model = linear()
+    optimizer = torch.optim.Adagrad(model.parameters(), initial_accumulator_value=initial)
+    tiny_training(tmp_path, model=model, optimizer=optimizer)
+
+
 def test_an_optimizer_that_fails_leaves_no_gradient(tmp_path: Path) -> None:
     class Failing(torch.optim.SGD):
         def step(self, *_: object) -> None:  # type: ignore[override]

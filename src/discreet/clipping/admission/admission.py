@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from inspect import signature
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.nn.modules.lazy import LazyModuleMixin
@@ -183,10 +185,21 @@ def admit_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
 
 
 def refuse_used_optimizer(optimizer: torch.optim.Optimizer) -> None:
-    """`InputError` for an optimizer that took a step before the run: its memory of gradients without noise would move
-    the weights in every step, also where the weights were put back."""
-    if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
-        raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
+    """`InputError` for an optimizer that took a step before the run, or that has one in it which did: its memory of
+    gradients without noise would move the weights in every step, also where the weights were put back."""
+    parts = [one for held in vars(optimizer).values() for one in (held if isinstance(held, list | tuple) else [held])]
+    for one in (optimizer, *(part for part in parts if isinstance(part, torch.optim.Optimizer))):
+        settings = (value for group in one.param_groups for value in group.values())
+        known = {0, 1, *(value for value in settings if isinstance(value, int | float))}
+        if any(_remembers(state, known) for state in one.state.values()):
+            raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
+
+
+def _remembers(state: Mapping[str, Any], known: Iterable[float]) -> bool:
+    """Whether an optimizer's state of a parameter is another than before a first step, where a count of steps is zero
+    and each tensor is filled with one number that is `known`, such as an initial value among its settings."""
+    tensors = [one for name, one in state.items() if name != "step" and isinstance(one, Tensor)]
+    return float(state.get("step", 1)) > 0 or not all(any(bool((one == v).all()) for v in known) for one in tensors)
 
 
 def _needs_arguments(optimizer: torch.optim.Optimizer) -> bool:
