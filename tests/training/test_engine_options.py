@@ -39,7 +39,7 @@ def test_random_numbers_that_are_not_drawn_again_are_noticed(tmp_path: Path, mon
     monkeypatch.setattr("discreet.training.preflight.engine_comparison.refuse_mixing_backward", lambda *_: None)
     with pytest.raises(UnsupportedModel, match="two passes of the engine 'ghost' would see different ones"):
         tiny_training(tmp_path, model=OwnNoise(), engine="ghost")
-    with pytest.raises(UnsupportedModel, match="draws from a generator of its own"):
+    with pytest.raises(UnsupportedModel, match="module 'model' draws from a generator of its own"):
         tiny_training(tmp_path, model=OwnNoise(), engine="bookkeeping")
     monkeypatch.setattr("discreet.training.preflight.engine_comparison.proved", lambda *_: [])
     assert "not compared" in tiny_training(tmp_path, model=OwnNoise(), engine="bookkeeping").preflight.line

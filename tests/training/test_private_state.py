@@ -8,7 +8,7 @@ import torch
 from problems import RunningMean, linear, tiny_training
 from torch import Tensor, nn
 
-from discreet import Training, UnsupportedModel
+from discreet import PrivacyViolation, Training, UnsupportedModel
 from discreet.clipping import Findings
 from discreet.training import Session
 
@@ -19,6 +19,25 @@ def untried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("discreet.training.preflight.model_check.tried", lambda *_: Findings())
     monkeypatch.setattr("discreet.training.preflight.engine_check.check_loss", lambda *_: None)
     monkeypatch.setattr("discreet.training.unit_failures.FailureProbe.repeat", lambda _: None)
+
+
+class CountsEvaluations(nn.Module):
+    """Counts the rows that it is evaluated on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = linear()
+        self.register_buffer("rows", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            self.rows += len(x)
+        return self.head(x)
+
+
+def test_a_buffer_that_changes_in_evaluation_alone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PrivacyViolation, match="the model changed when it was called, in 'rows'; initialise it"):
+        tiny_training(tmp_path, model=CountsEvaluations())
 
 
 class InitialisedByData(nn.Module):

@@ -144,15 +144,25 @@ def _classes(
     from its first rows is dropped."""
     seen, loss = copied(model, criterion)
     classes = try_every_row(seen, loss, data)
-    refuse_changed(seen, declared, "changed when it was called; initialise it on public input first")
+    if names := _changed(seen, declared):
+        others = f" and {len(names) - 1} more" * (len(names) > 1)
+        raise PrivacyViolation(
+            f"the model changed when it was called, in {names[0]!r}{others}; initialise it on public input first"
+        )
     return classes
 
 
 def refuse_changed(model: nn.Module, declared: tuple[dict[str, str], dict[str, str]], why: str) -> None:
     """Refuse a model that changed during the checks: its state is declared public, so it must stay the one that was
     declared."""
-    if (state_digests(model), hidden_digests(model)) != declared:
+    if _changed(model, declared):
         raise PrivacyViolation(f"the model {why}")
+
+
+def _changed(model: nn.Module, declared: tuple[dict[str, str], dict[str, str]]) -> list[str]:
+    """The names of the tensors that are other ones than were declared."""
+    pairs = zip(declared, (state_digests(model), hidden_digests(model)), strict=True)
+    return [name for old, new in pairs for name in sorted(old | new) if old.get(name) != new.get(name)]
 
 
 def refuse_frozen(model: nn.Module, trained: frozenset[str]) -> None:

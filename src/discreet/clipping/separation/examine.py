@@ -38,7 +38,7 @@ def recorded(run: Run, rows: int, items: Sequence[Any] = ()) -> list[Program]:
             run(rows)
     except CANNOT_TAKE as error:
         fault = recorder.programs[-1].fault if recorder.programs else None
-        if fault is not None and not fault.startswith(AFTER_ERROR):
+        if fault is not None and AFTER_ERROR not in fault:
             raise Mixes(fault) from error
         raise
     return recorder.programs

@@ -13,6 +13,7 @@ from discreet.clipping.capture.left_on import Surroundings
 from discreet.clipping.replay import Generators
 from discreet.clipping.seeding import unit_seeds
 from discreet.clipping.separation.examine import FEWEST, Mixes, proved
+from discreet.clipping.separation.recording.program import NO_MODULE
 from discreet.clipping.separation.recording.recorder import Recorder, forward, returns
 from discreet.clipping.separation.watched import Proofs
 from discreet.core.errors import first_line
@@ -43,7 +44,7 @@ class Function:
             with torch.random.fork_rng():
                 self._proofs = Proofs([proved(self._run)], self._run)
         except (Mixes, RuntimeError, ValueError, IndexError, TypeError) as error:
-            self.unproved = first_line(error)
+            self.unproved = first_line(error).removeprefix(f"{NO_MODULE} ")
 
     @property
     def is_proved(self) -> bool:

@@ -85,7 +85,7 @@ class Pass:
 
     def fault(self, text: str) -> None:
         """Note something that cannot be followed; only the first fault is kept."""
-        self.program.fault = self.program.fault or text
+        self.program.fails(text, self.modules)
 
     def argument(self, value: Any) -> Any:
         """An argument of an operator in a form that can be compared."""

@@ -137,6 +137,13 @@ class Program:
     uncounted: bool = False
     fault: str | None = None
 
+    def fails(self, why: str, modules: Sequence[str]) -> None:
+        """Note the first thing that cannot be followed, with its subject: the innermost of the `modules` that run, if
+        any does, unless `why` names one."""
+        if self.fault is None:
+            subject = f"module {modules[-1] or 'model'!r}" if modules else NO_MODULE
+            self.fault = why if why.startswith("module ") else f"{subject} {why}"
+
     def same_kept(self, others: Sequence[Tensor]) -> bool:
         """Whether the tensors from elsewhere are the same, number by number."""
         return len(self.kept) == len(others) and all(map(same, self.kept, others))
@@ -147,8 +154,11 @@ def same(one: Tensor, other: Tensor) -> bool:
     return same_values(one.detach(), other.detach().to(one.device))
 
 
+NO_MODULE = "the model or its loss"
+"""The subject of a fault while no module runs."""
+
 AFTER_ERROR = "goes on after an error of an operator of torch"
-"""The beginning of a fault that says less than the error itself, where the model goes on to fail."""
+"""Words of a fault that says less than the error itself, where the model goes on to fail."""
 
 _REMEMBERED = 2**14
 """The operators that a template remembers evaluated, over all batch sizes: sizes of Poisson batches come again."""
