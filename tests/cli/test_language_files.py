@@ -25,6 +25,23 @@ def test_a_list_is_a_chat_or_refused(value: object, capsys: pytest.CaptureFixtur
     assert "must be a text, or the messages of a chat" in capsys.readouterr().err
 
 
+def test_a_chat_that_the_template_does_not_take_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Models that were made for chats refuse some, as a message of the system; others have no template."""
+    folder = model_folder(Path("tiny"))
+    roles = [["user"], ["system", "user"]]
+    chats = [[{"role": role, "content": "a film"} for role in one] for one in roles]
+    Path("chats.jsonl").write_text("\n".join(json.dumps({"talk": chat}) for chat in chats) + "\n")
+    command = ["train", "chats.jsonl", "--text", "talk", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]
+    assert run(command) == 2
+    assert "row 1 of chats.jsonl is a chat, and the tokenizer of --model has no chat" in capsys.readouterr().err
+    template = "{% if messages[0].role != 'user' %}{{ raise_exception('No system role') }}{% endif %}a film"
+    (folder / "chat_template.jinja").write_text(template)
+    assert run(command) == 2
+    refused = "the tokenizer's chat template does not take row 2 of chats.jsonl: No system role; change or remove it"
+    assert refused in capsys.readouterr().err
+    assert not list(Path().glob("*-private*"))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

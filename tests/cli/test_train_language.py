@@ -158,6 +158,7 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     write_reviews("reviews.csv")
     Path("holes.jsonl").write_text('{"review": "a film"}\n{"review": ""}\n')
     Path("broken.jsonl").write_text('{"review": "a film"}\n{"review"\n')
+    Path("public.jsonl").write_text('{"review": "a film", "kind": "p"}\n{"review": "dull", "kind": "x"}\n')
     model_folder(Path("tiny"))
     text, unit, model = ["--text", "review"], ["--unit", "row"], ["--model", "tiny"]
     classes = ["reviews.csv", *text, *unit, *model, "--task", "classification", "--target", "kind"]
@@ -183,10 +184,15 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
             ["reviews.txt", *text, *unit, *model, *BUDGET, *FEW],
         ),
         (
-            "row 1 has the class 'n', which is none of p, z; add it to --classes, or leave the row out",
+            "row 1 of reviews.csv has the class 'n', which is none of p, z; add it to --classes, or leave the row out",
             [*classes, *BUDGET, *FEW, "--classes", "p,z"],
         ),
+        (
+            "row 2 of public.jsonl has the class 'x', which is none of p, n",
+            [*classes, *BUDGET, *FEW, "--classes", "p,n", "--test", "public.jsonl"],
+        ),
         ("--classes p,,n has a class without a name", [*classes, *BUDGET, *FEW, "--classes", "p,,n"]),
+        ("--classes p,n,p names 'p' twice; leave one out", [*classes, *BUDGET, *FEW, "--classes", "p,n,p"]),
         ("declare the classes", [*classes, *BUDGET]),
     ]
     for message, command in cases:

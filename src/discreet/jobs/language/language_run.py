@@ -24,7 +24,7 @@ from discreet.jobs.language import begun_options, canary_texts
 from discreet.jobs.language.base_folder import checked_folder, load_for, most_tokens, note_private_runs
 from discreet.jobs.language.begun_options import LanguageCommandLine
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
-from discreet.jobs.language.private_texts import read_rows, tokens_of
+from discreet.jobs.language.private_texts import read_rows, tokens_of_rows
 from discreet.jobs.run_folders import begun_folder, named, run_folder
 from discreet.jobs.said_again import resumable
 from discreet.jobs.tables.table_facts import TableFacts
@@ -162,10 +162,10 @@ class LanguageJob:
         length = self._length(most_tokens(tokenizer, model))
         encoded = partial(self._rows, tokenizer=tokenizer, classes=classes, padding=padding, length=length)
         canaries = self._canaries(model, encoded)
-        rows = encoded([*private, *self._as_rows(() if canaries is None else canaries.inserted)])
+        rows = encoded([*private, *self._as_rows(() if canaries is None else canaries.inserted)], self.path)
         test = None
         if self.table.test is not None:
-            test = encoded(read_rows(self.table.test, self._columns())).tensors()
+            test = encoded(read_rows(self.table.test, self._columns()), self.table.test).tensors()
         trained_ones = [one for one in wrapped.parameters() if one.requires_grad]
         training = Training(
             plan,
@@ -276,23 +276,13 @@ class LanguageJob:
             raise InputError("declare the classes: --classes A,B, or --test FILE, which is declared public")
         return sorted({str(row[self.table.target]) for row in read_rows(self.table.test, [self.table.target])})
 
-    def _rows(
-        self, rows: list[dict[str, Any]], tokenizer: Any, classes: list[str], padding: int, length: int
-    ) -> TransformersRows:
-        """Rows of tokens, each made of its own text."""
+    def _rows(self, rows: list[dict[str, Any]], path: Path | None = None, **told: Any) -> TransformersRows:
+        """Rows of tokens, each made of its own text. `path`: the file that they are of; None of canaries alone. `told`:
+        their `tokenizer`, `classes`, `length` and `padding`."""
+        padding = told.pop("padding")
         text, target = str(self.table.text), self.table.target
-        made: list[dict[str, Any]] = []
-        for number, row in enumerate(rows, start=1):
-            tokens: dict[str, Any] = tokens_of(tokenizer, row[text], length, ends=self.task.shifted)
-            if target is not None:
-                if (label := str(row[target])) not in classes:
-                    raise InputError(
-                        f"row {number} has the class {label!r}, which is none of {', '.join(classes)}; add it to "
-                        "--classes, or leave the row out"
-                    )
-                tokens["labels"] = classes.index(label)
-            made.append(tokens)
-        return TransformersRows(made, self.task, length=length, padding=padding)
+        made = tokens_of_rows(rows, path, text, target=target, ends=self.task.shifted, **told)
+        return TransformersRows(made, self.task, length=told["length"], padding=padding)
 
 
 def check_used(table: TableFacts) -> None:

@@ -121,12 +121,42 @@ def _of_parquet(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
         raise InputError(f"{path.name} cannot be read as Parquet: {why}") from None
 
 
-def tokens_of(tokenizer: Any, value: Any, length: int, *, ends: bool) -> dict[str, list[int]]:
+def tokens_of_rows(
+    rows: Sequence[Mapping[str, Any]],
+    path: Path | None,
+    text: str,
+    tokenizer: Any,
+    length: int,
+    *,
+    target: str | None = None,
+    classes: Sequence[str] = (),
+    ends: bool = False,
+) -> list[dict[str, Any]]:
+    """The tokens of each row's `text`, made of it alone; with a `target` also the number of its class, as `labels`.
+
+    `path`: the file that the rows are of, from the first on; None of made-up texts. `InputError` names the row whose
+    class is not declared, or whose chat has no tokens.
+    """
+    made: list[dict[str, Any]] = []
+    for number, row in enumerate(rows, start=1):
+        where = f"row {number} of {path.name}" if path else "a made-up text"
+        tokens: dict[str, Any] = tokens_of(tokenizer, row[text], length, ends=ends, where=where)
+        if target is not None:
+            if (label := str(row[target])) not in classes:
+                raise InputError(
+                    f"{where} has the class {label!r}, which is none of {', '.join(classes)}; add it to --classes, or "
+                    "leave the row out"
+                )
+            tokens["labels"] = classes.index(label)
+        made.append(tokens)
+    return made
+
+
+def tokens_of(tokenizer: Any, value: Any, length: int, *, ends: bool, where: str = "the text") -> dict[str, list[int]]:
     """The first `length` tokens of a text, or of the messages of a chat by the tokenizer's template. `ends`: with the
-    token that ends a text, if there is room."""
+    token that ends a text, if there is room. `where` it stands, in errors: `InputError` if a chat has no tokens."""
     if isinstance(value, list):
-        given = {"truncation": True, "max_length": length}
-        found = tokenizer.apply_chat_template(value, tokenize=True, return_dict=True, **given)["input_ids"]
+        found = _of_chat(tokenizer, value, length, where)
     else:
         # cut by the tokenizer, which would otherwise say on the terminal how long a text is
         found = tokenizer(str(value), truncation=True, max_length=length)["input_ids"]
@@ -134,3 +164,18 @@ def tokens_of(tokenizer: Any, value: Any, length: int, *, ends: bool) -> dict[st
         found = [*found, tokenizer.eos_token_id]
     tokens = [int(one) for one in found[:length]]
     return {"input_ids": tokens, "attention_mask": [1] * len(tokens)}
+
+
+def _of_chat(tokenizer: Any, messages: list[Any], length: int, where: str) -> list[Any]:
+    if getattr(tokenizer, "chat_template", None) is None:
+        raise InputError(
+            f"{where} is a chat, and the tokenizer of --model has no chat template; save the tokenizer with one, or "
+            "make a text of each chat"
+        )
+    given = {"truncation": True, "max_length": length}
+    try:
+        found = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True, **given)
+    except Exception as error:  # templates are programs, and raise what they like
+        why = first_line(error)
+        raise InputError(f"the tokenizer's chat template does not take {where}: {why}; change or remove it") from None
+    return list(found["input_ids"])

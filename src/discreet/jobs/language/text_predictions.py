@@ -9,7 +9,7 @@ import pyarrow as pa
 import torch
 
 from discreet.core.errors import InputError
-from discreet.jobs.language.private_texts import read_rows, tokens_of
+from discreet.jobs.language.private_texts import read_rows, tokens_of_rows
 from discreet.jobs.language.published_texts import PublishedTexts
 from discreet.language import TransformersModel, TransformersRows
 from discreet.prediction.answers import Answers, shares_of
@@ -25,7 +25,7 @@ def predictions(folder: Path, base: Path, data: Path, keep: Sequence[str] = ()) 
     if not texts.classes or texts.text is None or texts.length is None:
         raise InputError(f"{folder} holds no classifier of texts; texts are written by discreet generate")
     rows = read_rows(data, [texts.text, *keep])
-    tokens = [tokens_of(published.tokenizer, row[texts.text], texts.length, ends=False) for row in rows]
+    tokens = tokens_of_rows(rows, data, texts.text, published.tokenizer, texts.length)
     padding = getattr(published.inner.config, "pad_token_id", None) or 0
     there = TransformersRows([one | {"labels": 0} for one in tokens], texts.task, length=texts.length, padding=padding)
     model = TransformersModel(published.inner, texts.task, there.layout).eval()

@@ -42,10 +42,12 @@ class TableFacts:
 
     @property
     def class_names(self) -> list[str]:
-        """The declared classes, if any; `InputError` for one without a name."""
+        """The declared classes, if any; `InputError` for one without a name, or named twice."""
         names = [] if self.classes is None else [name.strip() for name in self.classes.split(",")]
         if "" in names:
             raise InputError(f"--classes {self.classes} has a class without a name; leave a comma out")
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InputError(f"--classes {self.classes} names {twice[0]!r} twice; leave one out")
         return names
 
     @property
