@@ -70,9 +70,13 @@ def test_a_long_text_and_a_byte_order_mark_are_read(capfd: pytest.CaptureFixture
     Path("a.csv").write_text("\ufeffreview\n" + "film " * 50_000 + "\n" + "a film\n" * 40)
     Path("b.jsonl").write_text("\ufeff" + '{"review": "a film"}\n' * 40)
     capfd.readouterr()
+    command = ["--text", "review", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]
     for name in ("a.csv", "b.jsonl"):
-        assert run(["train", name, "--text", "review", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]) == 0
+        assert run(["train", name, *command]) == 0
     assert capfd.readouterr().err == ""
+    assert run(["train", "b.jsonl", *command, "--verbose", "--out", "third"]) == 0
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "bookkeeping" in line
 
 
 def test_transformers_says_nothing_of_its_own_but_that_weights_are_lacking() -> None:

@@ -111,7 +111,9 @@ def test_a_merged_model_predicts_the_same(capsys: pytest.CaptureFixture[str]) ->
     assert "exists already" in capsys.readouterr().err
     model_folder(Path("other"), seed=1)
     assert run(["merge", str(folder), "--model", "other", "--out", "third"]) == 2
-    assert "is not the model 'tiny' that these adapters belong to" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "other is not the model 'tiny' that these adapters belong to: its weights have another hash than" in said
+    assert f"{facts['base']['sha256'][:12]}... of the certificate; name the folder that they were trained on" in said
     Path(folder, "adapter_model.safetensors").write_bytes(b"")
     assert run(["merge", str(folder), "--model", "tiny", "--out", "third"]) == 1
     assert not Path("third").exists()
@@ -135,6 +137,38 @@ def test_training_that_goes_on_from_a_merged_model_names_its_run(
     assert [one["run"] for one in facts["warm_start"]] == [named]
     assert run(["verify", "second"]) == 0
     assert named in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["Llama", "GPT2"])
+@pytest.mark.parametrize("left", [[], ["tokenizer_config.json"]])
+def test_a_folder_without_a_tokenizer_is_refused(
+    kind: str, left: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of some models transformers makes a tokenizer without words in its place, to which all texts are alike."""
+    written("reviews.jsonl")
+    folder = model_folder(Path("tiny"))
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    getattr(transformers, f"{kind}Config")(vocab_size=40, **sizes).save_pretrained(folder)
+    for file in folder.glob("token*"):
+        if file.name in left:
+            file.write_text("{}")
+        else:
+            file.unlink()
+    assert run(["train", *TEXTS, *CLASSES, *BUDGET, *FEW]) == 2
+    assert "tokenizer" in (said := capsys.readouterr().err)
+    assert left or "tiny has no tokenizer; save that of the model there too: tokenizer.save_pretrained" in said
+    assert not list(Path().glob("*-private*"))
+
+
+def test_a_model_that_sees_what_it_has_to_predict_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """As that of BERT, of which transformers makes a model for the next token too; a classifier it may be."""
+    written("reviews.jsonl")
+    folder = model_folder(Path("tiny"))
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=40, **sizes)).save_pretrained(folder)
+    assert run(["train", *TEXTS, *BUDGET, *FEW]) == 2
+    assert "looks at the tokens that it has to predict; take a causal model, or" in capsys.readouterr().err
+    assert run(["train", *TEXTS, *CLASSES, *BUDGET, *FEW]) == 0
 
 
 def test_a_whole_model_is_not_merged(capsys: pytest.CaptureFixture[str]) -> None:

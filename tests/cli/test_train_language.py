@@ -172,6 +172,11 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         ("classification needs --target", ["reviews.csv", *text, *unit, *model, *BUDGET, "--task", "classification"]),
         ("for masked-lm use discreet.language", ["reviews.csv", *text, *unit, *model, "--task", "masked-lm"]),
+        (
+            "this command trains causal-lm and classification, and no 'summary'",
+            ["reviews.csv", *text, *unit, *model, "--task", "summary"],
+        ),
+        ("--lora is for a language model; name its folder: --model", ["reviews.csv", *text, *unit, "--lora", "2"]),
         ("--set rows_per_unit=5", ["reviews.csv", *text, "--unit", "author", *model, *BUDGET]),
         ("of a language model there are steps", ["reviews.csv", *text, *unit, *model, *BUDGET, "--set", "epochs=3"]),
         ("--holdout is not for a language model", ["reviews.csv", *text, *unit, *model, *BUDGET, "--holdout", "10%"]),

@@ -120,7 +120,7 @@ def train(
         _refuse_for_language(others | {"processes": processes, "lanes": lanes, "shard": shard, "sites": sites})
         file, budget = None if recipe is None else Path(recipe), Budget(epsilon, delta, population)
         said = LanguageCommandLine(file, language, options, budget, Settings.of(settings or ()), out, about)
-        _fine_tune(said, settings or (), ledger, dataset_id, resume)
+        _fine_tune(said, settings or (), ledger, dataset_id, resume, verbose=verbose)
         return
     overrides = overrides_of(epsilon, delta, population, holdout)
     asked = CommandLine(recipe, data, out, settings or (), overrides, options, about, sites)
@@ -191,7 +191,13 @@ def _refuse_for_language(others: Mapping[str, object]) -> None:
 
 
 def _fine_tune(
-    said: LanguageCommandLine, settings: Sequence[str], ledger: str | None, dataset_id: str | None, resume: Path | None
+    said: LanguageCommandLine,
+    settings: Sequence[str],
+    ledger: str | None,
+    dataset_id: str | None,
+    resume: Path | None,
+    *,
+    verbose: bool,
 ) -> None:
     """Fine-tune a language model. `settings`: as they were written. `resume`: the folder of a run to go on with."""
     with loading():
@@ -202,7 +208,7 @@ def _fine_tune(
     if job.published:
         typer.echo(_PUBLISHED.format(job.target))
         return
-    with spoken(verbose=False):
+    with spoken(verbose=verbose):
         charged = ledger_of(ledger, dataset_id)
         guarantee, trained, texts = job.run(ledger=charged, dataset_id=dataset_id or "")
     metrics = trained.last_metrics

@@ -25,6 +25,10 @@ PROOF = "proof"
 _NO_LIMIT = 10**9
 """Tokenizers say a number as large as this, or larger, where they have no limit."""
 
+_TOKENIZERS = ("*token*", "vocab*", "*.model", "tekken.json")
+"""Names of files of tokenizers."""
+
+_NO_TOKENIZER = "{} has no tokenizer; save that of the model there too: tokenizer.save_pretrained(FOLDER)"
 
 _log = logging.getLogger("discreet")
 
@@ -41,6 +45,8 @@ def load_base(folder: Path, auto: str, what: str, **heads: Any) -> tuple[Any, An
     """Tokenizer and model. `auto`: the class of `transformers` that makes it, with `heads`. `what` needs them, in
     errors. `InputError` if they cannot be loaded."""
     found, transformers = checked_folder(folder), extra("transformers", "hf", what)
+    if not any(path.is_file() for name in _TOKENIZERS for path in found.glob(name)):
+        raise InputError(_NO_TOKENIZER.format(found))
     with without_bars(transformers):
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(found, local_files_only=True)
@@ -53,6 +59,8 @@ def load_base(folder: Path, auto: str, what: str, **heads: Any) -> tuple[Any, An
             # a folder may be of any make: transformers raises what its parts raise
             why = first_line(error)
             raise InputError(f"{found} cannot be loaded: {why}") from None
+    if len(tokenizer) < len(set(tokenizer.all_special_ids)) + 3:  # transformers makes one without words
+        raise InputError(_NO_TOKENIZER.format(found))
     body = f"{model.base_model_prefix}." if heads else ""
     lacking = sorted(name for name in told["missing_keys"] if name.startswith(body))
     if lacking:
@@ -89,6 +97,23 @@ def load_for(folder: Path, task: Task, classes: Sequence[str], what: str) -> tup
     if classes and model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id or 0
     return tokenizer, model
+
+
+def check_looks_back(folder: Path, model: Any) -> None:
+    """`InputError` if what the model says of a token depends on later ones: it would see what it has to predict."""
+
+    def of_the_first(last: int) -> torch.Tensor:
+        tokens = torch.tensor([[1, 2, 1, last]])
+        scores: torch.Tensor = model(input_ids=tokens, attention_mask=torch.ones_like(tokens)).logits[0, 0].float()
+        return scores
+
+    with torch.no_grad():
+        one, other = of_the_first(1), of_the_first(2)
+    if float((one - other).abs().max()) > 1e-3 * float(one.abs().max()):
+        raise InputError(
+            f"a {type(model).__name__} as {folder} has it looks at the tokens that it has to predict; take a causal "
+            "model, or train a classifier: --task classification"
+        )
 
 
 def most_tokens(tokenizer: Any, model: Any) -> int | None:

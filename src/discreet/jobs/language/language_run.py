@@ -21,7 +21,13 @@ from discreet.core.imports.extras import extra
 from discreet.core.processes import refuse_several_processes
 from discreet.jobs.baseline import with_baseline
 from discreet.jobs.language import begun_options, canary_texts
-from discreet.jobs.language.base_folder import checked_folder, load_for, most_tokens, note_private_runs
+from discreet.jobs.language.base_folder import (
+    check_looks_back,
+    checked_folder,
+    load_for,
+    most_tokens,
+    note_private_runs,
+)
 from discreet.jobs.language.begun_options import LanguageCommandLine
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
 from discreet.jobs.language.private_texts import read_rows, tokens_of_rows
@@ -30,6 +36,7 @@ from discreet.jobs.said_again import resumable
 from discreet.jobs.tables.table_facts import TableFacts
 from discreet.jobs.tables.table_source import TableSource
 from discreet.language import (
+    TASKS,
     Canaries,
     Task,
     TransformersModel,
@@ -71,10 +78,13 @@ class LanguageJob:
         facts, table, budget = said.facts, said.table, said.budget
         if said.path is None or table.text is None:
             raise InputError("--model fine-tunes on texts: discreet train FILE --text COLUMN --model FOLDER")
+        if facts.model is None:
+            raise InputError(f"{facts.given[0]} is for a language model; name its folder: --model FOLDER")
         check_used(table)
+        if facts.task is not None and facts.task not in _TASKS:
+            other = f"; for {facts.task} use discreet.language" if facts.task in TASKS else f", and no {facts.task!r}"
+            raise InputError(f"this command trains {' and '.join(_TASKS)}{other}")
         task = task_named(facts.task or "causal-lm")
-        if task.name not in _TASKS:
-            raise InputError(f"this command trains {' and '.join(_TASKS)}; for {task.name} use discreet.language")
         if facts.canaries is None and facts.canary is not None:
             raise InputError("--canary says what canaries are like, and --canaries how many; give both")
         if facts.canaries is not None and not task.shifted:
@@ -243,6 +253,8 @@ class LanguageJob:
     def _loaded(self, classes: Sequence[str]) -> tuple[Any, Any]:
         """The tokenizer, and the model with what will be trained of it. New weights are drawn from a public seed."""
         tokenizer, model = load_for(self._source(), self.task, classes, "--model")
+        if self.task.shifted:
+            check_looks_back(self._source(), model)
         if self.facts.lora is None and getattr(model, "is_quantized", False):
             raise InputError(f"the weights of {self._source()} are quantised, and stay as they are; add --lora 8")
         if self.facts.lora is not None:

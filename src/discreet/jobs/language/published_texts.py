@@ -45,8 +45,12 @@ class PublishedTexts:
         tokenizer, model = load_for(base, task, texts.classes, what)
         adapters = "base" in facts
         if adapters:
-            if weights_digest(model) != facts["base"]["sha256"]:
-                raise InputError(f"{base} is not the model {facts['base']['name']!r} that these adapters belong to")
+            if weights_digest(model) != (certified := facts["base"]["sha256"]):
+                raise InputError(
+                    f"{base} is not the model {facts['base']['name']!r} that these adapters belong to: its weights "
+                    f"have another hash than the {certified[:12]}... of the certificate; name the folder that they "
+                    "were trained on, as it was then"
+                )
             model = extra("peft", "hf", what).PeftModel.from_pretrained(model, str(folder))
         else:
             try:
