@@ -259,3 +259,30 @@ def test_rounding_that_cannot_be_measured_is_not_taken_for_none(
     assert "engine 'exact' is used, which is slow: no random row has a gradient" in caplog.text
     with pytest.raises(UnsupportedModel, match=r"rounding cannot be measured \(if .*\); engine='exact'"):
         tiny_training(tmp_path, criterion=unlikely, data=data, engine="vmap")
+
+
+def uneven(rows: int = 24) -> tuple[Tensor, Tensor]:
+    return torch.rand(rows, FEATURES), (torch.arange(rows) % 6 == 0).long() + (torch.arange(rows) % 6 == 1).long() * 2
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5])
+def test_weights_that_were_counted_on_private_labels_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, power: float
+) -> None:
+    """One row more changes the weights, and with them what all other rows add."""
+    rows = uneven()
+    counts = torch.bincount(rows[1]).float()
+    weight = (len(rows[1]) / (3 * counts)) ** power
+    tiny_training(tmp_path, data=rows, criterion=nn.CrossEntropyLoss(weight / weight.max(), reduction="sum"))
+    assert ("inverse to the numbers of private rows" in caplog.text) == (power == 1)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_so_is_the_weight_of_positive_labels(tmp_path: Path, caplog: pytest.LogCaptureFixture, counted: bool) -> None:
+    inputs, labels = uneven()
+    positive = int((labels > 0).sum())
+    weight = torch.tensor([(len(labels) - positive) / positive if counted else 3.0])
+    model = nn.Linear(FEATURES, 1)
+    data = inputs, (labels > 0).float()[:, None]
+    tiny_training(tmp_path, model=model, data=data, criterion=nn.BCEWithLogitsLoss(pos_weight=weight))
+    assert ("inverse to the numbers of private rows" in caplog.text) == counted

@@ -28,6 +28,7 @@ from discreet.training.front_end import FrontEnd, front_end
 from discreet.training.preflight.data_check import check_public, try_every_row
 from discreet.training.preflight.engine_check import Preflight, try_engines
 from discreet.training.preflight.engine_options import EngineOptions
+from discreet.training.preflight.losses.counted_weights import warn_of_counted_weights
 from discreet.training.preflight.losses.lost_weights import refuse_lost_weights
 from discreet.training.preflight.model_check import admit, check_arguments
 from discreet.training.preflight.noise_check import noise_named, with_noise
@@ -141,7 +142,7 @@ def _classes(
     model: nn.Module, criterion: Criterion, data: PrivateData, declared: tuple[dict[str, str], dict[str, str]]
 ) -> int | None:
     """The number of classes, if targets are class indices, after a trial of every row on a copy: what the model derives
-    from its first rows is dropped."""
+    from its first rows is dropped. The labels are looked at, too."""
     seen, loss = copied(model, criterion)
     classes = try_every_row(seen, loss, data)
     if names := _changed(seen, declared):
@@ -149,6 +150,7 @@ def _classes(
         raise PrivacyViolation(
             f"the model changed when it was called, in {names[0]!r}{others}; initialise it on public input first"
         )
+    warn_of_counted_weights(criterion, data)
     return classes
 
 
