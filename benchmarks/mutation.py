@@ -1,21 +1,28 @@
-"""Mutation testing of the formula files: change one thing, run the tests that matter, see whether they notice.
+"""Mutation testing: change one thing of a file, run the tests that run it, see whether they notice.
 
-python benchmarks/mutation.py GROUP --share 0.08 --out results.jsonl      (resumable; theories, contour or grid)
-python benchmarks/mutation.py GROUP --out results.jsonl --again           (the survivors once more, after new tests)
-python benchmarks/mutation.py GROUP --out results.jsonl --show            (score and survivors)
+python -m pip install pytest-cov
+python -m pytest -n 2 --cov=src/discreet --cov-context=test --cov-report= --junitxml=tests.xml tests
+python benchmarks/mutation.py mechanism sampling training/step.py --share 0.05 --out results.jsonl      (resumable)
+python benchmarks/mutation.py mechanism sampling --out results.jsonl --again 300    (survivors, by more tests)
+python benchmarks/mutation.py mechanism sampling --out results.jsonl --show         (score and survivors)
+
+The second line records which tests run which lines (`.coverage`) and how long each takes; it takes three times as long
+as the tests. A mutant meets the quickest tests of its statement that take `--seconds` together, and where these are
+fewer (a result may be kept, a line may run as a file is loaded) others of its file. What other processes run is not in
+that record. A name is a folder or a file of src/discreet.
 
 Works in a copy of the tree in a temporary folder. Packages that the tests import are loaded once; each mutant is a fork
 of that process, with a limit on its processor time. A mutant counts as killed when a test fails, when the files cannot
-be imported, or when the limit is reached. Docstrings, annotations and texts are not mutated.
+be imported, or when the limit is reached.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import importlib
 import json
-import math
 import os
 import random
 import resource
@@ -23,169 +30,78 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
-ROOT = Path(__file__).parent.parent
-PACKAGE = "src/discreet/accounting/"
-LAWS = "tests/laws/test_accounting_laws.py"
-HERE = "tests/accounting/"
-QUICK = "theories -k not fractional"
-CLOSED = "pld_bounds -k closed_form or few_steps or without or hundreds or nothing"
-CONTOUR = ["pld_contour -k not agrees", CLOSED, "pld_contour -k agrees", "extremes -k corners or reach or rdp"]
-GRID = ["pld_bounds -k not one_step and not dp", "tradeoff -k not hardly", "pld_bounds -k one_step", *CONTOUR[2:]]
-GROUPS: dict[str, dict[str, list[str]]] = {
-    "theories": {
-        PACKAGE + "theories/gdp.py": ["formulas", QUICK, "meaning", "published_numbers", "pld_bounds -k closed"],
-        PACKAGE + "theories/rdp.py": ["formulas", QUICK, "published_numbers", "extremes -k rdp or floating"],
-        PACKAGE + "theories/poisson_moments.py": [
-            "formulas",
-            "theories -k two_ways or fractional",
-            QUICK,
-            "extremes -k rdp or floating",
-        ],
-        PACKAGE + "theories/zcdp.py": ["formulas", QUICK, "published_numbers"],
-        PACKAGE + "theories/basic_and_advanced.py": ["formulas_published", QUICK, "published_numbers"],
-        PACKAGE + "theories/paper_figures.py": [
-            "formulas_published",
-            "published_numbers",
-            "fixed_size -k printed",
-            "tests/methods/test_dropout.py",
-            QUICK,
-        ],
-        PACKAGE + "schedules.py": ["formulas_published", "schedules", "published_numbers"],
-        PACKAGE + "answers/attack_risk.py": ["formulas", "meaning"],
-        "src/discreet/core/adjacency.py": ["theories -k laplace"],
-    },
-    "contour": {
-        PACKAGE + f"pld/{name}.py": CONTOUR
-        for name in ("characteristic", "closed_form", "epsilon_interval", "inversion")
-    },
-    "grid": {
-        PACKAGE + f"pld/{name}.py": GRID
-        for name in ("compose", "discretise", "poisson_pair", "query", "spectrum", "window")
-    },
-}
-CPU_SECONDS = 25
+from mutants import ROOT, Mutant, sample
 
-ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.Pow: ast.Mult,
-    ast.FloorDiv: ast.Div,
-    ast.Mod: ast.Mult,
-}
-COMPARISON: dict[type[ast.cmpop], list[type[ast.cmpop]]] = {
-    ast.Lt: [ast.LtE, ast.GtE],
-    ast.LtE: [ast.Lt, ast.Gt],
-    ast.Gt: [ast.GtE, ast.LtE],
-    ast.GtE: [ast.Gt, ast.Lt],
-    ast.Eq: [ast.NotEq],
-    ast.NotEq: [ast.Eq],
-    ast.Is: [ast.IsNot],
-    ast.IsNot: [ast.Is],
-    ast.In: [ast.NotIn],
-    ast.NotIn: [ast.In],
-}
-NAMES = {"min": "max", "minimum": "maximum", "fmin": "fmax", "floor": "ceil", "argmin": "argmax", "any": "all"}
-COMMUTATIVE = {"min", "max", "minimum", "maximum", "fmin", "fmax", "logaddexp"}
-NAMES |= {other: name for name, other in NAMES.items()}
+PACKAGE = "src/discreet/"
+LOADED = ("torch", "torch.func", "numpy", "scipy.stats", "sklearn", "numba", "pydantic", "sqlalchemy", "pytest")
+NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".coverage*", "*.egg-info", "discreet-runs")
+LIMIT, TIMES = 60, 3
+"""Processor seconds of a mutant: LIMIT, and TIMES as many as its tests took."""
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """`text` put in place of characters `begin` to `end` of a file."""
+class Tests:
+    """Which tests run which lines, and how long they take."""
 
-    file: str
-    line: int
-    begin: int
-    end: int
-    operator: str
-    old: str
-    text: str
+    def __init__(self, record: Path, times: Path) -> None:
+        from coverage import CoverageData
 
+        self._data = CoverageData(str(record))
+        self._data.read()
+        cases = [one for one in ElementTree.parse(times).getroot().iter("testcase") if not len(one)]
+        self._seconds = {(one.get("classname"), one.get("name")): float(one.get("time", 0)) for one in cases}
 
-def changes(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """(operator, new text) of the mutants of one node."""
-    match node:
-        case ast.BinOp(left, op, right) if type(op) in ARITHMETIC:
-            yield "arithmetic", ast.unparse(ast.BinOp(left, ARITHMETIC[type(op)](), right))
-        case ast.Compare(left, [op], [right]):
-            for other in COMPARISON[type(op)]:
-                yield "comparison", ast.unparse(ast.Compare(left, [other()], [right]))
-        case ast.BoolOp(op, values):
-            yield "boolean", ast.unparse(ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values))
-        case ast.UnaryOp(ast.Not(), operand):
-            yield "boolean", ast.unparse(operand)
-        case ast.UnaryOp(ast.USub(), operand):
-            yield "minus", ast.unparse(operand)
-        case ast.Constant(value) if isinstance(value, bool):
-            yield "constant", repr(not value)
-        case ast.Constant(value) if isinstance(value, int):
-            yield "constant", repr(value + 1)
-        case ast.Constant(value) if isinstance(value, float):
-            yield "constant", repr(value * 1.5 if value else 1.0)
-        case ast.Call(ast.Name(name), _, _) if name in NAMES:
-            yield "extreme", ast.unparse(ast.Call(ast.Name(NAMES[name]), node.args, node.keywords))
-        case ast.Call(ast.Attribute(value, name), _, _) if name in NAMES:
-            yield "extreme", ast.unparse(ast.Call(ast.Attribute(value, NAMES[name]), node.args, node.keywords))
-        case ast.IfExp(test, body, orelse):
-            yield "condition", ast.unparse(ast.IfExp(ast.UnaryOp(ast.Not(), test), body, orelse))
-        case ast.Return(value) if value is not None:
-            yield "return", "return None"
-    if isinstance(node, ast.Call) and len(node.args) > 1 and not any(isinstance(arg, ast.Starred) for arg in node.args):
-        if ast.unparse(node.func).split(".")[-1] in COMMUTATIVE:
-            return
-        first, second, *rest = node.args
-        yield "swapped", ast.unparse(ast.Call(node.func, [second, first, *rest], node.keywords))
+    def of(self, mutant: Mutant, seconds: float) -> list[str]:
+        """The quickest tests that run the statement of a mutant, then those of its file, as many as take `seconds`."""
+        by_line = self._data.contexts_by_lineno(str(ROOT / mutant.file))
+        first, last = _statement(mutant)
+        of_statement = {name for line in range(first, last + 1) for name in by_line.get(line, ())}
+        chosen: dict[str, None] = {}
+        total = 0.0
+        for names in (of_statement, {name for some in by_line.values() for name in some}):
+            for time, test in self._in_turn(names):
+                if test not in chosen and total + time <= seconds:
+                    chosen[test] = None
+                    total += time
+        return [*chosen]
+
+    def _in_turn(self, names: set[str]) -> list[tuple[float, str]]:
+        """Tests that passed, with their time: the quickest first, but two cases of each function before other cases."""
+        tests = {name.rsplit("|", 1)[0] for name in names}  # without the phase: setup, run or teardown
+        timed = sorted((time, test) for test in tests if (time := self._time(test)))
+        cases: Counter[str] = Counter()
+        few: list[tuple[float, str]] = []
+        others: list[tuple[float, str]] = []
+        for time, test in timed:
+            function = test.split("[")[0]
+            cases[function] += 1
+            (few if cases[function] <= 2 else others).append((time, test))
+        return few + others
+
+    def _time(self, test: str) -> float:
+        """The seconds that a test took; 0 for one that did not pass."""
+        path, _, name = test.partition("::")
+        return self._seconds.get((path.removesuffix(".py").replace("/", "."), name), -0.02) + 0.02
 
 
-def mutants(file: str) -> list[Mutant]:
-    """All mutants of a file."""
-    text = (ROOT / file).read_text()
-    starts = [0]
-    for line in text.encode().splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    tree = ast.parse(text)
-    skipped: set[ast.AST] = set()
-    for node in ast.walk(tree):  # annotations, decorators and subscripts of types are no formulas
-        if isinstance(node, ast.FunctionDef):
-            arguments = [*node.args.args, *node.args.kwonlyargs]
-            roots = [node.returns, *(argument.annotation for argument in arguments), *node.decorator_list]
-        elif isinstance(node, ast.ClassDef):
-            roots = [*node.bases, *node.decorator_list]
-        elif isinstance(node, ast.AnnAssign):
-            roots = [node.annotation]
-        elif isinstance(node, ast.Raise):
-            roots = [node]
-        else:
-            continue
-        skipped.update(child for root in roots if root is not None for child in ast.walk(root))
-    found = []
-    for node in ast.walk(tree):
-        if node in skipped or not isinstance(node, ast.expr | ast.stmt):
-            continue
-        begin = starts[node.lineno - 1] + node.col_offset
-        end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
-        old = text.encode()[begin:end].decode()
-        for operator, new in changes(node):
-            new = new if isinstance(node, ast.stmt) else f"({new})"
-            if new.strip("()") != old.strip("()"):
-                found.append(Mutant(file, node.lineno, begin, end, operator, old, new))
+def _statement(mutant: Mutant) -> tuple[int, int]:
+    """The first and last line of the innermost statement around a mutant, without what it holds in its body."""
+    found = (mutant.line, mutant.line)
+    for node in ast.walk(ast.parse((ROOT / mutant.file).read_text())):
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            last = max(body[0].lineno - 1, node.lineno) if body else node.end_lineno or node.lineno
+            if node.lineno <= mutant.line <= last:
+                found = (node.lineno, last)  # `walk` comes to the innermost one last
     return found
 
 
-def sample(file: str, share: float, seed: int) -> list[Mutant]:
-    """A share of the mutants of a file; what is drawn does not depend on other files."""
-    everything = mutants(file)
-    return random.Random(f"{seed} {file}").sample(everything, math.ceil(share * len(everything)))
-
-
-def verdict(tree: Path, tests: list[str]) -> str:
+def verdict(tests: list[str]) -> str:
     """Run in a child: the first test that fails, or "survived"."""
     import pytest
 
@@ -195,46 +111,40 @@ def verdict(tree: Path, tests: list[str]) -> str:
         def pytest_runtest_logreport(self, report: Any) -> None:
             self.failed = self.failed or (report.nodeid if report.failed else "")
 
-    for test in tests:
-        name, _, expression = test.partition(" -k ")
-        path = name if "/" in name else f"{HERE}test_{name}.py"
-        if not (tree / path).exists():
-            continue
-        plugin = First()
-        arguments = ["--all", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", f"--rootdir={tree}"]
-        arguments += ["-W", "ignore::pytest.PytestAssertRewriteWarning", path]
-        code = pytest.main(arguments + (["-k", expression] if expression else []), plugins=[plugin])
-        if code == pytest.ExitCode.NO_TESTS_COLLECTED:
-            continue
-        if code != pytest.ExitCode.OK:
-            return plugin.failed or f"{path} cannot be collected"
-    return "survived"
+    plugin = First()
+    arguments = ["--all", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", f"--rootdir={os.getcwd()}"]
+    code = pytest.main([*arguments, "-W", "ignore::pytest.PytestAssertRewriteWarning", *tests], plugins=[plugin])
+    return "survived" if code == pytest.ExitCode.OK else plugin.failed or f"the tests cannot run ({code})"
 
 
-def run(tree: Path, mutant: Mutant, tests: list[str]) -> str:
+def run(tree: Path, mutant: Mutant, tests: list[str], seconds: float) -> str:
     """Fork, mutate, test, restore."""
-    target = tree / mutant.file
+    target, answer = tree / mutant.file, tree / "answer"
     original = target.read_bytes()
     target.write_bytes(original[: mutant.begin] + mutant.text.encode() + original[mutant.end :])
-    answer = tree / "answer"
     answer.unlink(missing_ok=True)
+    limit = LIMIT + int(TIMES * seconds)
     child = os.fork()
     if child == 0:
         try:
+            os.setpgid(0, 0)
             os.chdir(tree)
-            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+            signal.alarm(4 * limit)  # one that waits for ever
             quiet = os.open(os.devnull, os.O_WRONLY)
             os.dup2(quiet, 1)
             os.dup2(quiet, 2)
-            answer.write_text(verdict(tree, tests))
+            answer.write_text(verdict(tests))
         except BaseException as error:  # the child must not run the parent's clean-up
             answer.write_text(f"crash: {error!r}")
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
     target.write_bytes(original)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)  # processes that a test started
     if os.WIFSIGNALED(status):
-        timeout = os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL)
+        timeout = os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL, signal.SIGALRM)
         return "time limit" if timeout else f"signal {os.WTERMSIG(status)}"
     text = answer.read_text() if answer.exists() else "crash"
     if text.startswith("crash"):
@@ -244,57 +154,60 @@ def run(tree: Path, mutant: Mutant, tests: list[str]) -> str:
 
 def show(rows: list[dict[str, Any]]) -> None:
     """Print score and survivors."""
-    survivors = [row for row in rows if row["verdict"] == "survived"]
-    print(f"{len(rows)} mutants, {len(rows) - len(survivors)} killed, {len(survivors)} survived")
-    for row in sorted(survivors, key=lambda row: (row["file"], row["line"])):
-        print(f"{row['file'].removeprefix(PACKAGE)}:{row['line']} {row['operator']}: {row['old']!r} -> {row['text']!r}")
+    left = [row for row in rows if row["verdict"] in ("survived", "no test")]
+    print(f"{len(rows)} mutants, {len(rows) - len(left)} killed, {len(left)} not")
+    for row in sorted(left, key=lambda row: (row["file"], row["line"])):
+        name = row["file"].removeprefix(PACKAGE)
+        print(f"{name}:{row['line']} {row['verdict']}, {row['operator']}: {row['old']!r} -> {row['text']!r}")
+
+
+def files_of(names: list[str]) -> list[str]:
+    """The files of folders, and files, of src/discreet."""
+    places = [ROOT / PACKAGE / name for name in names]
+    found = [one for place in places for one in ([place] if place.is_file() else sorted(place.rglob("*.py")))]
+    if not found or not all(one.exists() for one in found):
+        raise SystemExit(f"no files of {PACKAGE}: {' '.join(names)}")
+    return [str(one.relative_to(ROOT)) for one in found]
 
 
 def main() -> None:
-    """Sample, or repeat the survivors; append or rewrite the results."""
+    """Sample, or repeat the survivors; append to the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("group", choices=GROUPS)
-    parser.add_argument("--share", type=float, default=0.08, help="of the mutants of each file")
+    parser.add_argument("names", nargs="+", help="folders or files of src/discreet")
+    parser.add_argument("--share", type=float, default=0.05, help="of the mutants of each file")
+    parser.add_argument("--operators", nargs="*", default=[], help="such as 'call removed'; by default all")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=30, help="of tests for each mutant")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--baseline", action="store_true", help="first run all tests without any change")
-    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--again", type=float, metavar="SECONDS", help="the survivors, by tests of so many seconds")
     parser.add_argument("--show", action="store_true")
+    parser.add_argument("--record", type=Path, default=ROOT / ".coverage")
+    parser.add_argument("--times", type=Path, default=ROOT / "tests.xml")
     options = parser.parse_args()
-    files = GROUPS[options.group]
-    laws = [LAWS] if options.group == "theories" else []  # of compositions: they do not see digits of the PLD
-    known = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
-    latest = {json.dumps({key: row[key] for key in row if key != "verdict"}): row for row in known}
-    known = [row for row in latest.values() if row["file"] in files]
+    files = files_of(options.names)
+    rows = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
+    latest = {Mutant(**{key: row[key] for key in Mutant.__annotations__}): row for row in rows if row["file"] in files}
     if options.show:
-        show(known)
+        show([*latest.values()])
         return
-    chosen = [mutant for file in files for mutant in sample(file, options.share, options.seed)]
-    random.Random(options.seed).shuffle(chosen)
     if options.again:
-        alive = {(row["file"], row["old"], row["text"]) for row in known if row["verdict"] == "survived"}
-        chosen = [mutant for mutant in chosen if (mutant.file, mutant.old, mutant.text) in alive]
-        known = [row for row in known if row["verdict"] != "survived"]
-    done = {json.dumps({key: row[key] for key in row if key != "verdict"}) for row in known}
+        chosen = [mutant for mutant, row in latest.items() if row["verdict"] == "survived"]
+    else:
+        drawn = [one for file in files for one in sample(file, options.share, options.seed, options.operators)]
+        chosen = [one for one in drawn if one not in latest]
+    random.Random(options.seed).shuffle(chosen)
+    tests, seconds = Tests(options.record, options.times), options.again or options.seconds
     sys.dont_write_bytecode = True
-    for name in ("dp_accounting.pld.pld_privacy_accountant", "hypothesis", "mpmath", "pytest", "scipy.stats"):
+    for name in LOADED:
         importlib.import_module(name)
-
     with tempfile.TemporaryDirectory() as folder, options.out.open("a") as out:
-        tree = Path(folder)
-        for name in ("src", "tests"):
-            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(ROOT / "pyproject.toml", tree)
+        tree = Path(folder) / "tree"
+        shutil.copytree(ROOT, tree, ignore=NOT_COPIED)
         sys.path.insert(0, str(tree / "src"))
-        if options.baseline:  # without any change everything must pass
-            tests = list(dict.fromkeys(test for names in files.values() for test in [*names, *laws]))
-            found = run(tree, Mutant(next(iter(files)), 0, 0, 0, "", "", ""), tests)
-            if found != "survived":
-                raise RuntimeError(f"without any change: {found}")
+        os.environ["PYTHONPATH"] = str(tree / "src")
         for mutant in chosen:
-            if json.dumps(asdict(mutant)) in done:
-                continue
-            row = {**asdict(mutant), "verdict": run(tree, mutant, [*files[mutant.file], *laws])}
+            some = tests.of(mutant, seconds)
+            row = {**asdict(mutant), "verdict": run(tree, mutant, some, seconds) if some else "no test"}
             out.write(json.dumps(row) + "\n")
             out.flush()
 

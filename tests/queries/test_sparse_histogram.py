@@ -14,7 +14,7 @@ from scipy.stats import binom, chi2
 
 from discreet.accounting.theories.sparse import escape
 from discreet.core.errors import InputError
-from discreet.core.events import Gaussian, SparseHistogram
+from discreet.core.events import Compose, Gaussian, Repeat, SparseHistogram
 from discreet.ledger import Ledger
 from discreet.queries import Account, sparse_histogram
 from discreet.queries.sparse_histogram import frequent
@@ -34,6 +34,15 @@ def test_a_value_of_one_row_alone_is_released_as_rarely_as_is_paid_for(noise: st
     assert binom.ppf(1e-6, ROWS, 0.05) <= len(found) <= binom.isf(1e-6, ROWS, escape(event))
     assert all(count > event.threshold for count in found.values())
     assert list(found) == sorted(found)
+
+
+def test_one_call_is_one_charge(accounts: Accounts) -> None:
+    account, event = accounts(delta=0.5), SparseHistogram(1.7, 9.0)
+    frequent({"often": 100}, event, account)
+    assert isinstance(account.ledger, Ledger)
+    run, *others = account.ledger.entries()
+    assert [run.kind, *(one.kind for one in others)] == ["run", "attempt", "reservation", "release"]
+    assert account.ledger.spent(run.run) == Compose((Compose((Repeat(event, 1),)),))
 
 
 def test_a_threshold_that_is_not_kept_is_found(accounts: Accounts, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ each, a false-alarm rate of 1e-6 in all. Broken samplers show that it can fail.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -172,6 +173,14 @@ def test_more_units_than_the_bound_are_refused() -> None:
 def test_what_cannot_be_drawn_is_refused(wrong: Callable[[], object]) -> None:
     with pytest.raises(InputError):
         wrong()
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, "2", True, None, math.nan, math.inf])
+def test_each_number_of_a_sampler_is_checked(wrong: object) -> None:
+    for sampler in (*(case.sampler for case in CASES.values()), IndividualSampler(3, 2)):
+        for field in dataclasses.fields(sampler):  # type: ignore[arg-type]
+            with pytest.raises(InputError):
+                dataclasses.replace(sampler, **{field.name: wrong})  # type: ignore[type-var]
 
 
 def test_units_larger_than_a_word_are_chosen_uniformly() -> None:

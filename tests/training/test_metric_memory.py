@@ -155,6 +155,25 @@ def test_what_a_model_keeps_of_its_first_call_does_not_differ_if_one_row_changes
     assert unit_values(*given, np.arange(20))[1:] == unit_values(*given, np.arange(1, 20))
 
 
+class Doubles(Centred):
+    """Writes to its weights at its first call, which torch does not count."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if self.centre is None:
+            self.inner.weight.data.mul_(2)
+        return super().forward(rows)
+
+
+def test_each_copy_has_the_weights_that_were_released() -> None:
+    """The marked row changes its copy, so that each row has a copy of its own; what a first call, on the random row,
+    wrote to the weights of one does not stay."""
+    values = [
+        unit_values("loss", 9.0, model, nn.CrossEntropyLoss(), right_of(model), np.arange(20))
+        for model in (Doubles(), Centred())
+    ]
+    assert values[0] == values[1]
+
+
 def test_scores_of_a_model_that_keeps_its_first_call_are_those_of_each_row() -> None:
     model = Centred()
     data = right_of(model)

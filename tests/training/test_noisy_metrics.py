@@ -224,5 +224,8 @@ def test_metrics_that_the_data_or_the_criterion_does_not_have(tmp_path: Path) ->
     many = tiny_plan(metrics=[Metric(kind="loss", noise=5.0, bound=1.0)])
     trained = tiny_training(tmp_path, plan=many, **regression).run()
     assert len(trained.bought) == 1
+    two = regression | {"data": (inputs, inputs[:, :2]), "model": nn.Linear(4, 2)}
+    with pytest.raises(InputError, match="must be one number per row"):
+        tiny_training(tmp_path / "two", plan=many, **two | {"criterion": nn.MSELoss(reduction="none")})
     with pytest.raises(InputError, match="too large for so little noise"):
         tiny_training(tmp_path / "b", plan=tiny_plan(metrics=[Metric(noise=1e-7)]))
