@@ -6,8 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from datasets import Dataset
-from torch.utils.data import Subset
+import torch
+from datasets import Dataset, DatasetDict
+from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 from discreet.data.private.overlap import share_rows
 
@@ -41,6 +42,27 @@ def test_parts_that_share_no_row() -> None:
     assert not share_rows(Subset(ROWS, [1, 2]), Subset(ROWS, [3, 4]))
     assert not share_rows(Subset(TABLE, [1, 2]), TABLE.select(range(10, 20)))
     assert not share_rows(TABLE, Dataset.from_dict({"text": ["another"]}))
+
+
+def test_data_sets_of_data_sets() -> None:
+    pair = torch.rand(9, 2), torch.arange(9)
+    rows, others = TensorDataset(*pair), TensorDataset(torch.rand(9, 2), torch.arange(9))
+    for public in (
+        ConcatDataset([others, Subset(rows, [3])]),
+        StackDataset(*pair),
+        StackDataset(inputs=pair[0], labels=torch.arange(9)),
+        {"others": others, "training": rows},
+    ):
+        assert share_rows(public, rows)
+        assert share_rows(rows, public)
+    assert share_rows(DatasetDict(test=TABLE), TABLE)
+    for public in (ConcatDataset([others]), StackDataset(torch.rand(9, 2), torch.arange(9)), {"others": others}):
+        assert not share_rows(public, rows)
+
+
+def test_rows_by_name_may_hold_a_tensor_in_common() -> None:
+    label = torch.ones(1)
+    assert not share_rows([{"x": torch.rand(2), "y": label}], [{"x": torch.rand(2), "y": label}])
 
 
 def test_subsets_of_a_list() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Subset, TensorDataset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, StackDataset, Subset, TensorDataset
 
 from discreet.core.errors import InputError
 from discreet.data.private.augmented import Augmented
@@ -33,8 +33,9 @@ def refuse_own_rows(name: str, public: object, private: object) -> None:
 def share_rows(one: object, other: object) -> bool:
     """Whether both are one object, hold a common object, or have arrays that share bytes.
 
-    Looks into pairs, lists of rows, frames, loaders, `TensorDataset`, `Subset`, and views of one table of `datasets`
-    (`select`, `shuffle`, `train_test_split`). Copies are not noticed.
+    Looks into pairs, lists of rows, frames, loaders, `TensorDataset`, `Subset`, `ConcatDataset`, `StackDataset`,
+    mappings of data sets, and views of one table of `datasets` (`select`, `shuffle`, `train_test_split`). Copies are
+    not noticed.
     """
     mine, theirs = list(_parts(one)), list(_parts(other))
     if {id(part) for part in mine} & {id(part) for part in theirs}:
@@ -111,6 +112,13 @@ def _parts(data: Any) -> Iterator[object]:
         yield from _parts(data.data)
     elif isinstance(data, TensorDataset):
         yield from data.tensors
+    elif isinstance(data, ConcatDataset | StackDataset):
+        held = data.datasets
+        yield from _parts(list(held.values()) if isinstance(held, dict) else held)
+    elif isinstance(data, Mapping):  # data sets by name; a row may be a mapping, too
+        for part in data.values():
+            if isinstance(part, Dataset) or (hasattr(part, "_indices") and not isinstance(part, Tensor)):
+                yield from _parts(part)
     elif isinstance(data, Subset) and isinstance(data.dataset, TensorDataset):
         yield from (one[i : i + 1] for i in list(data.indices)[:_ROWS] for one in data.dataset.tensors)
     elif isinstance(data, tuple | list):
