@@ -30,6 +30,8 @@ def test_compare_lists_every_method_with_kind_and_reason(capsys: Capture) -> Non
     assert {row["kind"] for row in rows} == {"guarantee", "estimate", "as_published", "not_available"}
     for row in rows:
         assert row["why"].endswith(".")
+        assert row["why"][0].isupper()
+        assert "ot available" not in row["why"], "the kind says so"
         assert (row["epsilon"] is None) == (row["kind"] == "not_available")
         alone = run(["epsilon", *PLAN, "--method", row["method"], "--json"])
         captured = capsys.readouterr()

@@ -12,8 +12,15 @@ columns:
   age: {type: number, low: 0, high: 120}
   ill: {type: boolean}
 """
+FILES = {
+    "s.yaml": SCHEMA,
+    "draft.yaml": SCHEMA.replace("500", "FILL_IN"),
+    "t.csv": "age,ill\n40,yes\n",
+    "other.csv": "year,ill\n40,yes\n",
+}
 COMMANDS = """\
 train none.csv --schema s.yaml --epsilon 1: there is no table none.csv
+train none.csv --schema draft.yaml --epsilon 1: there is no table none.csv
 train none.yaml: cannot read none.yaml
 train nothing: nothing is no recipe
 train t.csv --schema none.yaml --epsilon 1: cannot read none.yaml
@@ -39,7 +46,7 @@ sys.exit("torch" in sys.modules)
 
 
 def test_refusals_need_no_torch(tmp_path: Path) -> None:
-    for name, content in {"s.yaml": SCHEMA, "t.csv": "age,ill\n40,yes\n", "other.csv": "year,ill\n40,yes\n"}.items():
+    for name, content in FILES.items():
         (tmp_path / name).write_text(content)
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()

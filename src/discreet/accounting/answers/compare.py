@@ -59,7 +59,8 @@ def compare(
         try:
             statement = account(event, delta, adjacency, method, tolerance)
         except InputError as refusal:
-            rows.append(Row(method, None, f"Not available: {refusal}."))
+            why = str(refusal)
+            rows.append(Row(method, None, f"{why[0].upper()}{why[1:]}."))
         else:
             rows.append(Row(method, statement, method.why_for(event)))
     return rows

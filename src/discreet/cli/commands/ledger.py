@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.options.accounting import AdjacencyOption, NoiseOption, StepsOption
+from discreet.cli.options.checked_numbers import checked
 from discreet.cli.options.given_once import GivenOnce
 from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.sampling import RateOption
 from discreet.cli.options.user_ledger import user_ledger
+from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError, LedgerError, VerificationFailed
 from discreet.core.events import Event, Gaussian, Poisson, Repeat
@@ -99,6 +101,15 @@ FilterOption = Annotated[
     FilterKind,
     typer.Option("--filter", help="What adds up: whole runs (basic), or steps in Rényi DP, zCDP or Gaussian DP."),
 ]
+EpsilonOption = Annotated[
+    float | None,
+    typer.Option(
+        "--epsilon", help="Set the budget of all runs together.", callback=checked(checks.positive, "--epsilon")
+    ),
+]
+DeltaOption = Annotated[
+    float | None, typer.Option("--delta", help="Its delta.", callback=checked(checks.open_unit, "--delta"))
+]
 UnitOption = Annotated[Unit, typer.Option("--unit", help="What the budget protects: rows, or all rows of a person.")]
 OrderOption = Annotated[
     float | None, typer.Option("--order", help="With rdp-order: the order, where no course is to choose it.")
@@ -109,8 +120,8 @@ OrderOption = Annotated[
 def budget(
     dataset_id: Annotated[str, typer.Option("--dataset-id", help="The data set's name in the ledger.")],
     ledger: LedgerOption = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="Set the budget of all runs together.")] = None,
-    delta: Annotated[float | None, typer.Option("--delta", help="Its delta.")] = None,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
     adjacency: AdjacencyOption = Adjacency.ADD_REMOVE,
     unit: UnitOption = Unit.EXAMPLE,
     kind: FilterOption = FilterKind.BASIC,

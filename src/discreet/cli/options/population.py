@@ -6,13 +6,21 @@ from typing import Any
 
 import typer
 
+from discreet.cli.options.checked_numbers import checked
 from discreet.core import checks
 from discreet.core.errors import InputError
 
 
 def population_option(said: str, panel: str | None = None) -> Any:
     """The option with this help, in this group of options."""
-    return typer.Option("--population", help=said, rich_help_panel=panel, parser=_people, metavar="<float>")
+    return typer.Option(
+        "--population",
+        help=said,
+        rich_help_panel=panel,
+        parser=_people,
+        metavar="<float>",
+        callback=checked(checks.positive, "--population"),
+    )
 
 
 def _people(text: str) -> float:

@@ -76,6 +76,8 @@ def _check_columns(table: Path, options: TableFacts, population: float | None) -
     """Read the schema and the first block of the table, where one column is not all that a model sees."""
     if options.schema is None or options.given_in_place:
         return
+    if not table.exists():  # before what is wrong with a schema that may be meant for another table
+        raise InputError(f"there is no table {table}; check the path")
     schema = load_schema(options.schema, changes_of(options, population))
     if schema.wide is None and (is_text(table) or table.suffix in (".parquet", ".pq")):
         next(blocks(table, schema, schema.read, Problems(table)), None)

@@ -12,6 +12,7 @@ import typer
 from discreet.accounting import schedules
 from discreet.accounting.method import Method
 from discreet.cli.options import accounting as options
+from discreet.cli.options.checked_numbers import checked
 from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.plan import PlanOptions, with_plan
 from discreet.cli.options.schedule_limits import Spending, picture
@@ -32,10 +33,24 @@ MuOption = Annotated[
     typer.Option("--mu", help="The mu of a Gaussian trade-off curve that the plan's must not go below, but for delta."),
 ]
 AdvantageOption = Annotated[
-    float | None, typer.Option("--advantage", help="The most true less false positives of any attack.")
+    float | None,
+    typer.Option(
+        "--advantage",
+        help="The most true less false positives of any attack.",
+        callback=checked(checks.open_unit, "--advantage"),
+    ),
 ]
 TprOption = Annotated[
-    float | None, typer.Option("--tpr", help="The most true positives of an attack whose false positives are --fpr.")
+    float | None,
+    typer.Option(
+        "--tpr",
+        help="The most true positives of an attack whose false positives are --fpr.",
+        callback=checked(checks.open_unit, "--tpr"),
+    ),
+]
+FprOption = Annotated[
+    float | None,
+    typer.Option("--fpr", help="False positives, for --tpr.", callback=checked(checks.open_unit, "--fpr")),
 ]
 PlotOption = Annotated[
     Path | None, typer.Option("--plot", help="With --schedule: picture of noise and what is spent, .png or .svg.")
@@ -83,8 +98,8 @@ def calibrate(
     mu: MuOption = None,
     advantage: AdvantageOption = None,
     tpr: TprOption = None,
-    fpr: Annotated[float | None, typer.Option("--fpr", help="False positives, for --tpr.")] = None,
-    delta: Annotated[float | None, typer.Option("--delta", help="Delta of the guarantee.")] = None,
+    fpr: FprOption = None,
+    delta: options.MaybeDeltaOption = None,
     method: options.MethodOption = Method.PLD,
     plot: PlotOption = None,
     as_json: JsonOption = False,

@@ -29,7 +29,7 @@ _LARGEST_GROUP = 1000
 @with_plan
 def epsilon(
     plan: PlanOptions,
-    delta: Annotated[float | None, typer.Option("--delta", help="Delta of the guarantee.")] = None,
+    delta: options.MaybeDeltaOption = None,
     at_epsilon: AtEpsilonOption = None,
     group: GroupOption = None,
     method: options.MethodOption = Method.PLD,
@@ -43,12 +43,14 @@ def epsilon(
         if group is not None:
             raise InputError("--group goes with --delta, not with --at-epsilon")
         _delta_at(event, at_epsilon, adjacency, method, as_json)
-    elif group is not None:
-        _of_group(event, group, checks.open_unit("--delta", delta), adjacency, method, as_json)
+        return
+    assert delta is not None
+    if group is not None:
+        _of_group(event, group, delta, adjacency, method, as_json)
     else:
         from discreet.accounting.account import account
 
-        options.show(account(event, checks.open_unit("--delta", delta), adjacency, method), as_json)
+        options.show(account(event, delta, adjacency, method), as_json)
 
 
 def _delta_at(event: Event, epsilon: float, adjacency: Adjacency, method: Method, as_json: bool) -> None:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.cli.options.checked_numbers import checked
 from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.population import population_option
+from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.rounding import delta_up, rounded_up
@@ -18,15 +20,33 @@ if TYPE_CHECKING:
 
 def suggest(
     population: Annotated[float, population_option("Declared public size of the data set.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The budget.")],
-    delta: Annotated[float | None, typer.Option("--delta", help="Delta of the budget [below 1 / population].")] = None,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", help="The budget.", callback=checked(checks.positive, "--epsilon"))
+    ],
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            "--delta",
+            help="Delta of the budget [below 1 / population].",
+            callback=checked(checks.open_unit, "--delta"),
+        ),
+    ] = None,
     adjacency: Annotated[
         Adjacency, typer.Option("--adjacency", help="When two data sets are neighbours.")
     ] = Adjacency.ADD_REMOVE,
-    parameters: Annotated[int | None, typer.Option("--parameters", help="Numbers that the model trains.")] = None,
+    parameters: Annotated[
+        int | None,
+        typer.Option(
+            "--parameters", help="Numbers that the model trains.", callback=checked(checks.count, "--parameters")
+        ),
+    ] = None,
     epochs: Annotated[
         float | None,
-        typer.Option("--epochs", help="Most passes over the data there is time for [100; 10 by --task]."),
+        typer.Option(
+            "--epochs",
+            help="Most passes over the data there is time for [100; 10 by --task].",
+            callback=checked(checks.positive, "--epochs"),
+        ),
     ] = None,
     task: Annotated[
         str | None, typer.Option("--task", help="Of a language model: causal-lm or classification.")
