@@ -29,6 +29,10 @@ train other.csv --schema s.yaml --epsilon 1: other.csv has no column 'age'
 train t.csv --schema s.yaml --target sick --epsilon 1: the target 'sick' is not a column
 train t.csv --schema s.yaml --epsilon -1: --epsilon must be finite and greater than 0
 train digits --delta 2: --delta must be finite, greater than 0 and less than 1
+train digits --out t.csv: t.csv exists already, and is no folder
+train digits --out t.csv/a: t.csv is no folder; name another
+train digits --processes 0: --processes must be at least 1
+tune digits --trials 0: --trials must be finite and greater than 0
 train digits --out taken: taken exists already
 tune digits --out taken: taken exists already
 predict taken t.csv: cannot read taken/certificate.json

@@ -85,6 +85,15 @@ def test_nothing_is_overwritten(kind: Kind, capsys: pytest.CaptureFixture[str]) 
     assert sorted(Path().iterdir()) == [there]
 
 
+def test_a_file_in_the_way_of_a_folder_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("file").touch()
+    assert run(["init", "table", "--out", "file/start"]) == 2
+    assert (
+        capsys.readouterr().err
+        == f"discreet: cannot write file/start: {Path.cwd() / 'file'} is no folder; name another\n"
+    )
+
+
 def test_names_with_spaces_can_be_pasted_and_a_name_in_the_wrong_place_is_told_the_right_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -278,11 +278,15 @@ def sync_folder(folder: Path) -> None:
 
 def check_target(target: Path) -> None:
     """Refuse to publish over something that exists, or where nothing can be written."""
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{target} exists already, and is no folder; name another")
+    if target.exists() and any(target.iterdir()):
         raise InputError(f"{target} exists already and is not empty; name another folder")
     if target.is_symlink() and not target.exists():
         raise InputError(f"{target} is a link that leads nowhere; delete it, or name another folder")
-    above = next(one for one in (target, *target.absolute().parents) if one.exists())
+    above = next(one for one in (target, *target.absolute().parents) if os.path.lexists(one))
+    if not above.is_dir():
+        raise InputError(f"cannot write {target}: {above} is no folder; name another")
     if not os.access(above, os.W_OK):
         raise InputError(f"cannot write {target}: {above} is read-only; choose a folder that can be written")
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from discreet.core.disk import whole_folder, write_output
+from discreet.core.disk import check_target, whole_folder, write_output
 from discreet.core.errors import InputError, typed
 
 
@@ -101,6 +101,7 @@ def _new(folder: Path) -> Iterator[Path]:
     """A folder to write in, which becomes the new `folder` at the end."""
     if folder.exists():
         raise InputError(f"{folder} exists already; name another folder with --out")
+    check_target(folder)
     try:
         with whole_folder(folder) as draft:
             yield draft

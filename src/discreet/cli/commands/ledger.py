@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.options.accounting import AdjacencyOption, NoiseOption, StepsOption
-from discreet.cli.options.checked_numbers import checked
+from discreet.cli.options.checked_numbers import number
 from discreet.cli.options.given_once import GivenOnce
 from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.sampling import RateOption
@@ -101,15 +101,8 @@ FilterOption = Annotated[
     FilterKind,
     typer.Option("--filter", help="What adds up: whole runs (basic), or steps in Rényi DP, zCDP or Gaussian DP."),
 ]
-EpsilonOption = Annotated[
-    float | None,
-    typer.Option(
-        "--epsilon", help="Set the budget of all runs together.", callback=checked(checks.positive, "--epsilon")
-    ),
-]
-DeltaOption = Annotated[
-    float | None, typer.Option("--delta", help="Its delta.", callback=checked(checks.open_unit, "--delta"))
-]
+EpsilonOption = Annotated[float | None, number("--epsilon", checks.positive, "Set the budget of all runs together.")]
+DeltaOption = Annotated[float | None, number("--delta", checks.open_unit, "Its delta.")]
 UnitOption = Annotated[Unit, typer.Option("--unit", help="What the budget protects: rows, or all rows of a person.")]
 OrderOption = Annotated[
     float | None, typer.Option("--order", help="With rdp-order: the order, where no course is to choose it.")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from discreet.cli.options.checked_numbers import number
 from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.run import (
     DeltaOption,
@@ -19,6 +20,7 @@ from discreet.cli.options.run import (
 from discreet.cli.options.table import with_table
 from discreet.cli.show import cards as on_paper
 from discreet.cli.show import planned
+from discreet.core import checks
 from discreet.jobs.command_line import CommandLine
 from discreet.jobs.tables.table_facts import NO_TABLE, TableFacts
 
@@ -42,7 +44,7 @@ def plan(
         bool, typer.Option("--probe/--no-probe", help="Time a few private steps on random data, for the wall time.")
     ] = True,
     processes: Annotated[
-        int | None, typer.Option("--processes", help="Estimate the steps on so many graphics cards, on paper.")
+        int | None, number("--processes", checks.count, "Estimate the steps on so many graphics cards, on paper.")
     ] = None,
     cards: Annotated[str, typer.Option("--cards", help="Their kind: A100, H100, H200.")] = "H100",
     as_json: JsonOption = False,

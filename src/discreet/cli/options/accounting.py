@@ -13,7 +13,7 @@ import typer
 
 from discreet.accounting import schedules
 from discreet.accounting.method import Method
-from discreet.cli.options.checked_numbers import checked
+from discreet.cli.options.checked_numbers import number
 from discreet.cli.options.json_output import echo_json
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
@@ -33,16 +33,10 @@ _LEAST_NOISE = 1e-9
 _MOST_STEPS = 10**12
 N = TypeVar("N", int, float)
 
-StepsOption = Annotated[
-    int | None, typer.Option("--steps", help="Number of steps.", callback=checked(checks.count, "--steps"))
-]
+StepsOption = Annotated[int | None, number("--steps", checks.count, "Number of steps.")]
 EpochsOption = Annotated[float | None, typer.Option("--epochs", help="Passes over the population, instead of --steps.")]
-DeltaOption = Annotated[
-    float, typer.Option("--delta", help="Delta of the guarantee.", callback=checked(checks.open_unit, "--delta"))
-]
-MaybeDeltaOption = Annotated[
-    float | None, typer.Option("--delta", help="Delta of the guarantee.", callback=checked(checks.open_unit, "--delta"))
-]
+DeltaOption = Annotated[float, number("--delta", checks.open_unit, "Delta of the guarantee.")]
+MaybeDeltaOption = Annotated[float | None, number("--delta", checks.open_unit, "Delta of the guarantee.")]
 AdjacencyOption = Annotated[Adjacency, typer.Option("--adjacency", help="When two data sets are neighbours.")]
 PlanAdjacencyOption = Annotated[
     Adjacency | None,
@@ -52,10 +46,7 @@ PlanAdjacencyOption = Annotated[
     ),
 ]
 MethodOption = Annotated[Method, typer.Option("--method", help="The theory; pld is the tightest that proves.")]
-NoiseOption = Annotated[
-    float | None,
-    typer.Option("--noise", help="Noise std / one unit's contribution.", callback=checked(checks.positive, "--noise")),
-]
+NoiseOption = Annotated[float | None, number("--noise", checks.positive, "Noise std / one unit's contribution.")]
 ScheduleOption = Annotated[
     str | None,
     typer.Option("--schedule", help="Noise over time, per epoch from 0: exponential:initial=10,rate=0.01 and so on."),

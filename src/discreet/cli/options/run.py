@@ -11,7 +11,9 @@ from typing import Annotated
 import typer
 
 from discreet.certificate.described import About
+from discreet.cli.options.checked_numbers import number
 from discreet.cli.options.population import population_option
+from discreet.core import checks
 from discreet.core.errors import InputError
 
 DATA, PRIVACY, TRAINING, OUTPUT = "Data", "Privacy", "Training", "Output"
@@ -124,22 +126,21 @@ LedgerOption = Annotated[
 DeviceOption = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda.", rich_help_panel=TRAINING)]
 ProcessesOption = Annotated[
     int | None,
-    typer.Option("--processes", help="Take the steps in so many processes of this machine.", rich_help_panel=TRAINING),
+    number("--processes", checks.count, "Take the steps in so many processes of this machine.", TRAINING),
 ]
 LanesOption = Annotated[
     int | None,
-    typer.Option(
+    number(
         "--lanes",
-        help="Parts of a batch that processes share; as many as may ever take part [processes].",
-        rich_help_panel=TRAINING,
+        checks.count,
+        "Parts of a batch that processes share; as many as may ever take part [processes].",
+        TRAINING,
     ),
 ]
 SitesOption = Annotated[
     int | None,
-    typer.Option(
-        "--sites",
-        help="Tables of so many sites, patients-{site}.csv, each read by one process alone.",
-        rich_help_panel=DATA,
+    number(
+        "--sites", checks.count, "Tables of so many sites, patients-{site}.csv, each read by one process alone.", DATA
     ),
 ]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.options.checked_numbers import checked
+from discreet.cli.options.checked_numbers import number
 from discreet.cli.options.population import population_option
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
@@ -45,10 +45,7 @@ def _help(option: str) -> str:
 SamplingOption = Annotated[Sampling, typer.Option("--sampling", help="How batches are drawn.")]
 _LEAST_RATE = 1e-15
 
-RateOption = Annotated[
-    float | None,
-    typer.Option("--rate", help="Each unit's chance to be in a batch.", callback=checked(checks.rate, "--rate")),
-]
+RateOption = Annotated[float | None, number("--rate", checks.rate, "Each unit's chance to be in a batch.")]
 BatchOption = Annotated[float | None, typer.Option("--batch", help="Batch (its expectation), with --population.")]
 PopulationOption = Annotated[float | None, population_option("Declared public size of the data set; has no default.")]
 CapacityOption = Annotated[int | None, typer.Option("--capacity", help=_help("capacity"))]

@@ -6,8 +6,11 @@ from typing import Annotated
 
 import typer
 
+from discreet.cli.options.checked_numbers import number
+from discreet.core import checks
+
 TrialsOption = Annotated[
-    float | None, typer.Option("--trials", help="How many runs to make on average; how many stays secret.")
+    float | None, number("--trials", checks.positive, "How many runs to make on average; how many stays secret.")
 ]
 GridOption = Annotated[
     list[str] | None, typer.Option("--grid", help="key=value,value,...: what runs draw from; may be repeated.")

@@ -12,7 +12,7 @@ import typer
 from discreet.accounting import schedules
 from discreet.accounting.method import Method
 from discreet.cli.options import accounting as options
-from discreet.cli.options.checked_numbers import checked
+from discreet.cli.options.checked_numbers import number
 from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.plan import PlanOptions, with_plan
 from discreet.cli.options.schedule_limits import Spending, picture
@@ -33,25 +33,13 @@ MuOption = Annotated[
     typer.Option("--mu", help="The mu of a Gaussian trade-off curve that the plan's must not go below, but for delta."),
 ]
 AdvantageOption = Annotated[
-    float | None,
-    typer.Option(
-        "--advantage",
-        help="The most true less false positives of any attack.",
-        callback=checked(checks.open_unit, "--advantage"),
-    ),
+    float | None, number("--advantage", checks.open_unit, "The most true less false positives of any attack.")
 ]
 TprOption = Annotated[
     float | None,
-    typer.Option(
-        "--tpr",
-        help="The most true positives of an attack whose false positives are --fpr.",
-        callback=checked(checks.open_unit, "--tpr"),
-    ),
+    number("--tpr", checks.open_unit, "The most true positives of an attack whose false positives are --fpr."),
 ]
-FprOption = Annotated[
-    float | None,
-    typer.Option("--fpr", help="False positives, for --tpr.", callback=checked(checks.open_unit, "--fpr")),
-]
+FprOption = Annotated[float | None, number("--fpr", checks.open_unit, "False positives, for --tpr.")]
 PlotOption = Annotated[
     Path | None, typer.Option("--plot", help="With --schedule: picture of noise and what is spent, .png or .svg.")
 ]

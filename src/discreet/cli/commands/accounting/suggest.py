@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.options.checked_numbers import checked
+from discreet.cli.options.checked_numbers import number
 from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.population import population_option
 from discreet.core import checks
@@ -17,37 +17,23 @@ from discreet.core.rounding import delta_up, rounded_up
 if TYPE_CHECKING:
     from discreet.plan.suggest import LanguageSuggestion, Suggestion
 
+EpochsOption = Annotated[
+    float | None,
+    number("--epochs", checks.positive, "Most passes over the data there is time for [100; 10 by --task]."),
+]
+
 
 def suggest(
     population: Annotated[float, population_option("Declared public size of the data set.")],
-    epsilon: Annotated[
-        float, typer.Option("--epsilon", help="The budget.", callback=checked(checks.positive, "--epsilon"))
-    ],
+    epsilon: Annotated[float, number("--epsilon", checks.positive, "The budget.")],
     delta: Annotated[
-        float | None,
-        typer.Option(
-            "--delta",
-            help="Delta of the budget [below 1 / population].",
-            callback=checked(checks.open_unit, "--delta"),
-        ),
+        float | None, number("--delta", checks.open_unit, "Delta of the budget [below 1 / population].")
     ] = None,
     adjacency: Annotated[
         Adjacency, typer.Option("--adjacency", help="When two data sets are neighbours.")
     ] = Adjacency.ADD_REMOVE,
-    parameters: Annotated[
-        int | None,
-        typer.Option(
-            "--parameters", help="Numbers that the model trains.", callback=checked(checks.count, "--parameters")
-        ),
-    ] = None,
-    epochs: Annotated[
-        float | None,
-        typer.Option(
-            "--epochs",
-            help="Most passes over the data there is time for [100; 10 by --task].",
-            callback=checked(checks.positive, "--epochs"),
-        ),
-    ] = None,
+    parameters: Annotated[int | None, number("--parameters", checks.count, "Numbers that the model trains.")] = None,
+    epochs: EpochsOption = None,
     task: Annotated[
         str | None, typer.Option("--task", help="Of a language model: causal-lm or classification.")
     ] = None,
