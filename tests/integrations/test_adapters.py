@@ -151,6 +151,8 @@ def test_exactly_the_trained_weights_must_have_moved() -> None:
         check_moved(before, before | {"a": "4"}, trained)
     with pytest.raises(PrivacyViolation, match="'c' is frozen and moved"):
         check_moved(before, {"a": "4", "b": "5", "c": "6"}, trained)
+    with pytest.raises(PrivacyViolation, match=r"no weight moved: no step of this run was taken, .* or the optimizer"):
+        check_moved(before, before, trained)
 
 
 def test_adapters_do_not_go_onto_another_base() -> None:

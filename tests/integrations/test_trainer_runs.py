@@ -26,13 +26,15 @@ PLAN = discreet.Plan.poisson(population=40, batch=20, steps=4, clip_norm=1.0, de
 SHORT = PLAN.model_copy(update={"block": 1})
 
 
-def trainer_for(folder: Path, options: dict[str, Any], told: Any = (), model: Any = None, **changes: Any) -> Any:
+def trainer_for(
+    folder: Path, options: dict[str, Any], told: Any = (), model: Any = None, plan: Any = SHORT, **changes: Any
+) -> Any:
     given = {"output_dir": str(folder / "hf"), "report_to": [], "use_cpu": True, "learning_rate": 1e-2} | changes
     return PrivateTrainer(
         model=with_lora(inner_model("Llama"), TASKS["causal-lm"]) if model is None else model,
         args=transformers.TrainingArguments(**given),
         train_dataset=field_rows("causal-lm", 40),
-        plan=SHORT,
+        plan=plan,
         told=told,
         options={"run": folder / "run", "engine": "bookkeeping"} | options,
     )
@@ -98,6 +100,16 @@ def test_a_run_that_was_broken_off_is_gone_on_with(tmp_path: Path) -> None:
     assert again.lr_scheduler.get_last_lr() == [1e-2 / 4] * 2  # a step behind, for the one that was lost
     publish_adapters(trained, tmp_path / "out", base="tiny")
     assert discreet.verify(tmp_path / "out").accepted
+
+
+def test_a_run_whose_steps_were_all_lost_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """They are charged as one block, and no checkpoint was written: not the optimizer is at fault."""
+    with pytest.raises(KeyboardInterrupt):
+        trainer_for(tmp_path, {}, told=[Stops(2)], plan=PLAN).train()
+    with pytest.raises(PrivacyViolation, match=r"no step of this run was taken, .* \(then begin another run\)"):
+        trainer_for(tmp_path, {"run": RunOptions(tmp_path / "run", resume=True)}, plan=PLAN).train()
+    assert "has no checkpoint: no step is left either, so the model stays as it was at the start; begin" in caplog.text
+    assert "4 charged steps are lost, and stay charged" in caplog.text
 
 
 def dora() -> Any:

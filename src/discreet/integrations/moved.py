@@ -18,6 +18,12 @@ def check_moved(before: Mapping[str, str], now: Mapping[str, str], trained: Set[
     moved = {name for name in now if now[name] != before.get(name)}
     if moved - trained:
         raise PrivacyViolation(f"{sorted(moved - trained)[0]!r} is frozen and moved, which no release explains")
+    if trained and not moved:
+        raise PrivacyViolation(
+            "no weight moved: no step of this run was taken, as when all were charged and lost before a crash (then "
+            "begin another run), or the optimizer steps other weights than those of the model, or in steps too small "
+            "for their type"
+        )
     if trained - moved:
         raise PrivacyViolation(
             f"{sorted(trained - moved)[0]!r} is trainable and did not move, although noise was added to its gradient: "

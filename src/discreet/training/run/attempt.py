@@ -58,10 +58,11 @@ def opened(
         warm_starts.keep(folder.path, earlier)
         lost = run.ledger.charged_steps(run.run) - len(plan.before)  # queries are answered, and their answers kept
         if run.checkpoint is None and lost > 0:
+            some = "the run goes on from its first model, with the steps that are left"
+            none = "no step is left either, so the model stays as it was at the start; begin another run"
             _log.warning(
-                "%s has no checkpoint: the run goes on from its first model, with the steps that are left; %d charged "
-                "steps are lost, and stay charged",
-                *(folder.path, lost),
+                "%s has no checkpoint: %s; %d charged steps are lost, and stay charged",
+                *(folder.path, some if lost < plan.charges - len(plan.before) else none, lost),
             )
         yield run
 
