@@ -177,3 +177,11 @@ def test_a_model_that_changed_before_any_run_needs_a_new_training(tmp_path: Path
         model.weight += 1
     with pytest.raises(PrivacyViolation, match=r"since this Training was made; make a new one$"):
         training.run()
+
+
+def test_a_run_in_inference_mode_is_refused_before_a_charge(tmp_path: Path) -> None:
+    training = tiny_training(tmp_path)
+    with torch.inference_mode(), pytest.raises(InputError, match=r"inference_mode\(\).* Nothing was charged"):
+        training.run()
+    assert not training.folder.path.exists()
+    assert training.run().charged_steps == 7

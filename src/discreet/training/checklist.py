@@ -168,7 +168,10 @@ def _changed(model: nn.Module, declared: tuple[dict[str, str], dict[str, str]]) 
 
 
 def refuse_frozen(model: nn.Module, trained: frozenset[str]) -> None:
-    """Refuse a model of which other parameters require a gradient than those that were checked."""
+    """Refuse a model of which other parameters require a gradient than those that were checked, and one in inference
+    mode, where nothing can be trained."""
+    if torch.is_inference_mode_enabled():
+        raise InputError("a run trains, which torch.inference_mode() does not let it; leave it. Nothing was charged")
     other = sorted(trained ^ private_parameters(model).keys())
     if other:
         now = "frozen" if other[0] in trained else "set to be trained"
