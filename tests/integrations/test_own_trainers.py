@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from language_families import field_rows, inner_model, transformers, with_lora
+from torchrun import torchrun
 
 import discreet
 from discreet.core.errors import InputError
@@ -142,6 +144,12 @@ def test_public_evaluations_are_in_the_log_history(changes: dict[str, Any], step
     wanted = [{"eval_loss": one.metrics["loss"], "step": one.step} for one in trained.evaluations]
     assert trainer.state.log_history == wanted
     assert trainer.state.global_step == 4
+
+
+def test_they_are_so_in_every_process(tmp_path: Path) -> None:
+    """Of which the first alone is told of steps."""
+    said = torchrun(2, "shared_trainer.py", str(tmp_path))
+    assert sorted(json.loads(line) for line in said.splitlines()) == [[0, 4, [2, 4]], [1, 4, [2, 4]]]
 
 
 def test_a_collator_that_is_given_by_its_place_counts(tmp_path: Path) -> None:

@@ -118,9 +118,11 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         published: Any = training.watch.published  # also if the run is broken off: the other one saw private rows
         self.model = self.model_wrapped = published.inner
         first = FirstStep(lambda: training.watch.published, optimizer)
-        told: tuple[Callback, ...] = (first, History(self.state), *self._told)
+        history = History(self.state)
+        told: tuple[Callback, ...] = (first, history, *self._told)
         self._begun = True
         self.trained = training.run(evaluate_every=self._every(), progress=False, early=self._early, callbacks=told)
+        history.catch_up(self.trained)
         return self.trained
 
     def _every(self) -> int | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from discreet.training import Trained
 from discreet.training.callbacks.base import Told, ToldAlone
 
 
@@ -16,7 +18,17 @@ class History(ToldAlone):
 
     def tell(self, told: Told) -> None:
         """Note the step, and its evaluation if there is one."""
-        self._state.global_step = told.step
         found = {name.removeprefix("public/"): one for name, one in told.metrics.items() if name.startswith("public/")}
-        if found:
-            self._state.log_history.append({f"eval_{name}": one for name, one in found.items()} | {"step": told.step})
+        self._note(told.step, found)
+
+    def catch_up(self, trained: Trained) -> None:
+        """Note what was not told: of several processes the first alone is told of steps."""
+        if self._state.global_step == 0:
+            for one in trained.evaluations:
+                self._note(one.step, one.metrics)
+            self._state.global_step = trained.charged_steps
+
+    def _note(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._state.global_step = step
+        if metrics:
+            self._state.log_history.append({f"eval_{name}": one for name, one in metrics.items()} | {"step": step})
