@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 import torch
 from review_files import write_reviews
+from safetensors.torch import load_file
 from tiny_model_folder import BUDGET, FEW, PUBLIC, model_folder, transformers
 
 from discreet.cli.app import run
+from discreet.jobs.language.generation import Writer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -91,6 +93,21 @@ def test_a_whole_model_writes_texts(capsys: pytest.CaptureFixture[str]) -> None:
     assert "has no chat template" in capsys.readouterr().err
     Path("out/model.safetensors").write_bytes(b"")
     assert run(["generate", "out", "--model", "tiny", "--prompt", "a film"]) == 1
+
+
+def test_all_weights_are_trained_in_single_precision(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also those of a folder in half precision, which would round small steps away; and they are loaded so."""
+    write_reviews("reviews.csv")
+    folder = model_folder(Path("tiny"))
+    transformers.AutoModelForCausalLM.from_pretrained(folder).bfloat16().save_pretrained(folder)
+    command = ["train", "reviews.csv", "--text", "review", "--unit", "row", "--model", "tiny", *BUDGET, *FEW]
+    assert run(command) == 0, capsys.readouterr().err
+    begun, found = load_file(folder / "model.safetensors"), load_file("reviews-private/model.safetensors")
+    assert {one.dtype for one in begun.values()} == {torch.bfloat16}
+    assert {one.dtype for one in found.values()} == {torch.float32}
+    assert not any(torch.equal(one.float(), found[f"inner.{name}"]) for name, one in begun.items())
+    inner = Writer.of(Path("reviews-private"), folder).model
+    assert all(torch.equal(one, found[f"inner.{name}"]) for name, one in inner.named_parameters())
 
 
 def test_a_text_is_cut_by_itself_and_a_chat_goes_through_its_template() -> None:

@@ -14,7 +14,7 @@ from torchrun import torchrun
 import discreet
 from discreet.core.errors import InputError
 from discreet.integrations.huggingface import PrivateTrainer, publish_adapters
-from discreet.integrations.trainer_refusals import HOOKS
+from discreet.integrations.trainer_refusals import HOOKS, refuse_half_precision
 from discreet.language import TASKS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -132,6 +132,26 @@ def test_arguments_that_would_be_ignored_are_refused(tmp_path: Path) -> None:
         trainer_for(tmp_path, neftune_noise_alpha=5.0)
     with pytest.raises(InputError, match="each trial of a search is charged"):
         trainer_for(tmp_path).hyperparameter_search()
+
+
+@pytest.mark.parametrize("name", ["peft_config", "dataset_text_field", "formatting_func"])
+def test_arguments_of_sfttrainer_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=rf"PrivateTrainer takes no {name}; .* \(docs/migrating-from-trl\.md\)"):
+        trainer_for(tmp_path, given={name: None})
+
+
+def test_a_name_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"model='org/tiny' is a name; give the model: AutoModelForCausalLM"):
+        trainer_for(tmp_path, model="org/tiny")
+
+
+def test_a_whole_model_in_half_precision_is_refused_before_a_charge(tmp_path: Path) -> None:
+    """Steps on scales of one would be rounded away, which ends the run after them. Adapters are small numbers."""
+    trainer = trainer_for(tmp_path, model=inner_model("Llama").bfloat16())
+    with pytest.raises(InputError, match=r"torch\.bfloat16, which rounds .* dtype=torch\.float32, .* bf16=True"):
+        trainer.train()
+    assert not list(tmp_path.rglob("ledger*"))
+    refuse_half_precision(with_lora(inner_model("Llama").bfloat16(), TASKS["causal-lm"]))
 
 
 @pytest.mark.parametrize(("changes", "steps"), [({"eval_strategy": "epoch"}, [2, 4]), ({"eval_steps": 3}, [3, 4])])

@@ -22,7 +22,13 @@ from discreet.core.processes import launched
 from discreet.integrations.adapter_publishing import publish_adapters
 from discreet.integrations.moved import FirstStep
 from discreet.integrations.trainer_history import History
-from discreet.integrations.trainer_refusals import refuse_arguments, refuse_callbacks, refuse_hooks, refuse_passed_on
+from discreet.integrations.trainer_refusals import (
+    refuse_arguments,
+    refuse_callbacks,
+    refuse_half_precision,
+    refuse_hooks,
+    refuse_passed_on,
+)
 from discreet.language import Task, TransformersModel, TransformersRows, task_named, task_of_model
 from discreet.language.tasks import base_of
 from discreet.plan import AdaptivePlan, Plan
@@ -72,7 +78,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         options: Mapping[str, Any] = types.MappingProxyType({}),
         **named: Any,
     ) -> None:
-        refuse_passed_on(named)
+        refuse_passed_on(named, inspect.signature(super().__init__).parameters)
         given = inspect.signature(super().__init__).bind_partial(*rest, **named).arguments
         super().__init__(*rest, **named)
         refuse_hooks(self, PrivateTrainer)
@@ -99,6 +105,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
                 "options={'run': RunOptions(FOLDER, resume=True)} to go on with a run that was broken off"
             )
         refuse_own_rows("eval_dataset", self.eval_dataset, self.train_dataset)
+        refuse_half_precision(self.model)
         rows = self._rows(self.train_dataset)
         if self.args.gradient_checkpointing:
             self.model.gradient_checkpointing_enable({"use_reentrant": False})

@@ -6,7 +6,10 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import torch
+
 from discreet.core.errors import InputError
+from discreet.language.tasks import base_of
 
 _LOSS = (
     "each row is clipped alone, under the loss of task=, reduction= and label_smoothing_factor; train under another "
@@ -78,11 +81,31 @@ def refuse_callbacks(callbacks: Iterable[object], base: type) -> None:
         )
 
 
-def refuse_passed_on(named: Mapping[str, Any]) -> None:
-    """Refuse arguments of `Training` that are given to the trainer, which passes on those in `options`."""
+def refuse_passed_on(named: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Refuse arguments of `Training` that are given to the trainer, which passes on those in `options`, and others that
+    `transformers.Trainer` does not know (`known`), as those of `SFTTrainer`. A name is no model."""
     for name in ("units", "ids", "run", "engine", "public", "geometry", "averaging", "shard"):
         if name in named:
             raise InputError(f"PrivateTrainer takes no {name}; options={{{name!r}: ...}} is passed on to Training")
+    for name in named:
+        if name not in known:
+            raise InputError(
+                f"PrivateTrainer takes no {name}; what SFTTrainer makes of a model and its rows is made before, and "
+                "given as model= and train_dataset= (docs/migrating-from-trl.md)"
+            )
+    model = named.get("model")
+    if isinstance(model, str):
+        raise InputError(f"model={model!r} is a name; give the model: AutoModelForCausalLM.from_pretrained({model!r})")
+
+
+def refuse_half_precision(model: Any) -> None:
+    """Refuse a whole model in half precision, where steps are rounded away: after the first the run would end."""
+    kinds = {one.dtype for one in model.parameters() if one.requires_grad}
+    if base_of(model) is model and (half := kinds & {torch.bfloat16, torch.float16}):
+        raise InputError(
+            f"the weights to be trained are in {half.pop()}, which rounds small steps away; load the model with "
+            "dtype=torch.float32, and compute in bfloat16 by bf16=True"
+        )
 
 
 def refuse_arguments(arguments: Any, given: Mapping[str, Any]) -> None:

@@ -257,6 +257,8 @@ class LanguageJob:
             check_looks_back(self._source(), model)
         if self.facts.lora is None and getattr(model, "is_quantized", False):
             raise InputError(f"the weights of {self._source()} are quantised, and stay as they are; add --lora 8")
+        if self.facts.lora is None:
+            model = model.float()  # in half precision most steps would be rounded away
         if self.facts.lora is not None:
             with torch.random.fork_rng():
                 torch.manual_seed(0)

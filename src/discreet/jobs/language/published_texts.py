@@ -54,7 +54,7 @@ class PublishedTexts:
             model = extra("peft", "hf", what).PeftModel.from_pretrained(model, str(folder))
         else:
             try:
-                TransformersModel(model, task).load_state_dict(load_file(folder / MODEL))
+                TransformersModel(model.float(), task).load_state_dict(load_file(folder / MODEL))
             except RuntimeError:
                 raise InputError(f"{folder} does not hold a model of the kind in {base}") from None
         return cls(tokenizer, model.eval(), adapters, texts, facts, digest(read(folder / CERTIFICATE)))
