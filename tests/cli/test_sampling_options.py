@@ -172,6 +172,8 @@ def test_calibrated_noise_meets_its_budget(capsys: Capture, options: str, adjace
         ("--sampling shuffle --per-epoch 5 --adjacency add_remove", "use adjacency zero_out or replace_one"),
         ("--sampling truncated --rate 0.1 --capacity 8 --population 9 --adjacency replace_one", "fixed size"),
         ("--sampling shuffle --per-epoch 0", "--per-epoch"),
+        ("--sampling cyclic-poisson --rate 0.1", "--sampling cyclic-poisson needs --bands"),
+        ("--sampling fixed --batch 5 --population 10.5", "--population must be a whole number"),
     ],
 )
 def test_what_does_not_belong_together_is_one_line(capsys: Capture, options: str, says: str) -> None:

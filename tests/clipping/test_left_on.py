@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from mixing_modules import CLASSES, FEATURES, Two
@@ -19,6 +20,10 @@ from discreet.clipping import Chunk
 from discreet.clipping.capture.left_on import Surroundings
 from discreet.clipping.separation import Function
 from discreet.core.errors import DiscreetError
+from discreet.data import as_private
+from discreet.queries.choices import FULL_SCORE
+from discreet.training.control.step_size_search import Candidates, objectives
+from discreet.training.private_metrics.unit_values import unit_values
 
 MARK = 0.625
 """A number that one row has."""
@@ -104,10 +109,51 @@ def test_models_that_leave_something_on_are_refused(engine: str, tmp_path: Path)
         training(leaving("a dispatch mode", None), engine, tmp_path)
 
 
-def test_a_transform_leaves_nothing_on() -> None:
+class Deaf(TorchDispatchMode):
+    """Copies nothing into other tensors."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return args[0] if func is torch.ops.aten.copy_.default else func(*args, **(kwargs or {}))
+
+
+class Leaves(nn.Module):
+    """A layer that is its negative from a row with a mark on, and is left so by what it leaves on."""
+
+    def __init__(self, what: Callable[[], object]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.what = nn.Linear(FEATURES, CLASSES), what
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.layer(x)
+        if not mark_free(x):
+            self.layer.weight.data.neg_()
+            self.what()
+        return -found if torch.is_inference_mode_enabled() else found
+
+
+@pytest.mark.parametrize("name", [*LEAVES, "a mode without copies"])
+def test_in_metrics_and_line_searches_a_row_leaves_nothing_on(name: str) -> None:
+    """In a line search it has the worst score, as a row does on which the model fails."""
+    model, loss = Leaves(LEAVES.get(name, lambda: Deaf().__enter__())), nn.CrossEntropyLoss()
+    inputs, targets = torch.rand(6, FEATURES), torch.arange(6) % CLASSES
+    inputs[0, 0] = MARK
+    rows, places = as_private((inputs, targets)), np.arange(6)
+    assert unit_values("loss", 9.0, model, loss, rows, places)[1:] == unit_values(
+        "loss", 9.0, model, loss, rows, places[1:]
+    )
+    candidates = Candidates(model, {key: one.detach() for key, one in model.named_parameters()}, [0.0])
+    whole, others = (
+        int(objectives(candidates, loss, as_private(rows.fetch(at)), 9.0, 8)[0]) for at in (places, places[1:])
+    )
+    assert whole - others == FULL_SCORE
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_a_transform_leaves_nothing_on(name: str) -> None:
     def transform(rows: Tensor) -> Tensor:
         if not mark_free(rows):
-            LEAVES["a dispatch mode"]()
+            LEAVES[name]()
         return rows * 2
 
     transformed, rows = Function(transform, torch.rand(9, 3)), torch.rand(9, 3)

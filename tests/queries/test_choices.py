@@ -241,6 +241,7 @@ def test_a_score_that_fails_without_rows_is_refused_before_the_charge(score: Any
         (lambda: Choice("ab", tally, 1.0, 1.0, one_sided="no"), "one_sided must be True or False"),  # type: ignore[arg-type]
         (lambda: Choice("ab", tally, 1.0, 1.0, noise=[]), "unknown noise"),  # type: ignore[arg-type]
         (lambda: Choice("ab", tally, 0.0, 1.0), "sensitivity"),
+        (lambda: Choice("ab", tally, "1", 1.0), "sensitivity must be a number"),  # type: ignore[arg-type]
         (lambda: Choice("ab", tally, 1.0, math.inf), "epsilon"),
         (lambda: Choice("ab", tally, 5e-324, 3.0), "at full precision"),  # its noise would be rounded
         (lambda: Choice("ab", tally, 1.0, 1.0, noise="normal"), "unknown noise 'normal'; known: gumbel"),

@@ -29,11 +29,15 @@ from discreet.sampling import (
     AllocationSampler,
     EveryoneSampler,
     FixedSizeSampler,
+    FixedSizeSampling,
     IndividualSampler,
     PoissonSampler,
+    PoissonSampling,
     Sampler,
     ShuffleSampler,
+    ShuffleSampling,
     TruncatedPoissonSampler,
+    register,
 )
 from discreet.sampling.uniform import below, order, subset, subsets
 
@@ -181,6 +185,18 @@ def test_each_number_of_a_sampler_is_checked(wrong: object) -> None:
         for field in dataclasses.fields(sampler):  # type: ignore[arg-type]
             with pytest.raises(InputError):
                 dataclasses.replace(sampler, **{field.name: wrong})  # type: ignore[type-var]
+
+
+def test_a_public_number_of_rows_is_whole() -> None:
+    for record in (FixedSizeSampling(batch=2), ShuffleSampling(batch=2)):
+        assert record.sampler(10.0).period
+        with pytest.raises(InputError, match=r"a whole number, got 10\.5"):
+            record.sampler(10.5)
+
+
+def test_a_kind_of_sampling_has_one_record() -> None:
+    with pytest.raises(InputError, match="'poisson' is PoissonSampling already; take another kind"):
+        register(PoissonSampling)
 
 
 def test_units_larger_than_a_word_are_chosen_uniformly() -> None:

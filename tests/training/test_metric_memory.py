@@ -129,6 +129,11 @@ class Table(nn.Module):
         return output
 
 
+def at_its_weights(model: nn.Module) -> Candidates:
+    """The one candidate that leaves a model as it is."""
+    return Candidates(model, {name: one.detach() for name, one in private_parameters(model).items()}, [0.0])
+
+
 def right_of(model: nn.Module, rows: int = 100) -> PrivateData:
     """Rows that a linear model all gets right."""
     inputs = torch.randn(rows, FEATURES, generator=torch.Generator().manual_seed(1))
@@ -177,7 +182,7 @@ def test_each_copy_has_the_weights_that_were_released() -> None:
 def test_scores_of_a_model_that_keeps_its_first_call_are_those_of_each_row() -> None:
     model = Centred()
     data = right_of(model)
-    candidates = Candidates(model, {name: one.detach() for name, one in private_parameters(model).items()}, [0.0])
+    candidates = at_its_weights(model)
     whole, alone, others = (
         int(objectives(candidates, nn.CrossEntropyLoss(), as_private(data.fetch(rows)), 9.0, 8)[0])
         for rows in (np.arange(20), np.arange(1), np.arange(1, 20))
@@ -206,7 +211,7 @@ def test_a_row_does_not_shift_what_other_rows_draw_from_generators_that_nobody_s
     assert unit_values("loss", 9.0, model, loss, data, np.arange(20))[1:] == unit_values(
         "loss", 9.0, model, loss, data, np.arange(1, 20)
     )
-    candidates = Candidates(model, {name: one.detach() for name, one in private_parameters(model).items()}, [0.0])
+    candidates = at_its_weights(model)
     whole, alone, others = (
         int(objectives(candidates, loss, as_private(data.fetch(rows)), 9.0, 8)[0])
         for rows in (np.arange(20), np.arange(1), np.arange(1, 20))
@@ -233,7 +238,7 @@ def test_a_row_that_seeds_torch_does_not_decide_the_noise_of_other_rows(users: b
         data = replace(data, groups=group([str(i // 2) for i in range(20)], 20))
     one, other = (unit_values("loss", 9.0, model, loss, data, np.arange(len(data))) for _ in range(2))
     assert not {*one[1:]} & {*other[1:]}
-    candidates = Candidates(model, {name: one.detach() for name, one in private_parameters(model).items()}, [0.0])
+    candidates = at_its_weights(model)
     scores = [int(objectives(candidates, loss, data, 9.0, 30)[0]) for _ in range(2)]
     assert scores[0] != scores[1]
 
@@ -315,3 +320,16 @@ def test_a_table_that_is_made_once_needs_one_copy() -> None:
     Table.copies = 0
     unit_values("accuracy", 1.0, model, nn.CrossEntropyLoss(), data, np.arange(100))
     assert Table.copies == 1
+    objectives(at_its_weights(model), nn.CrossEntropyLoss(), data, 9.0, 100)
+    assert Table.copies == 2
+
+
+def test_a_row_that_is_remembered_shifts_no_later_draws() -> None:
+    """Rows are done again after it, and the generator is where it would be otherwise."""
+    model, states = Turns(), []
+    marked = right_of(model)
+    for rows in (marked, as_private(marked.fetch(np.arange(1, 99)))):  # the first and the last one are marked
+        torch.manual_seed(5)
+        objectives(at_its_weights(Marked()), nn.CrossEntropyLoss(), rows, 9.0, 100)
+        states.append(torch.get_rng_state())
+    assert torch.equal(*states)
