@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,3 +122,14 @@ def test_what_cannot_be_read_is_told_how_it_is_written(
 ) -> None:
     assert run(arguments) == 2
     assert said in capsys.readouterr().err
+
+
+def test_examples_about_digits_can_be_carried_out(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are checked whole, and nothing is trained."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("train", "tune", "plan"):
+        line = EXAMPLES[name].splitlines()[0]
+        quick = {"plan": "--no-probe"}.get(name, "--dry-run")
+        assert run([*shlex.split(line)[1:], quick]) == 0, capsys.readouterr().err

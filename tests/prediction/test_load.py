@@ -255,6 +255,7 @@ def test_images_of_mnist_are_scaled_as_in_training(tmp_path: Path) -> None:
         ("a.csv", b"\xff\xfe\x00", "UTF-8"),
         ("a.idx", b"\x00", "idx"),
         ("b.npy", None, "there is no file"),
+        ("a.png", b"\x89PNG", "a.png is no file of rows; give a .npy, .npz or .csv file"),
         ("", None, "no rows at"),
     ],
 )

@@ -73,7 +73,7 @@ def _check_recipes(folder: Path, kept: Recipe, again: Recipe) -> None:
 def _sources(work: Work) -> str:
     """The private table and what is declared public beside it, for people."""
     if work.table is None:
-        return "no table"
+        return "a recipe"
     path, *public = work.table.as_dict().items()
     return " ".join([str(path[1]), *(f"--{name} {one}" for name, one in public if one is not None)])
 

@@ -166,7 +166,7 @@ def load(folder: str | Path, model: nn.Module | None = None) -> Predictor:
             f"model={name} is no model; " + (f"build it: model={name}(...)" if callable(model) else "give an nn.Module")
         )
     folder = Path(folder)
-    facts = strict_json(read(folder / CERTIFICATE), CERTIFICATE)
+    facts = strict_json(read(folder / CERTIFICATE), str(folder / CERTIFICATE))
     content = _certified(folder, facts)
     spec = ModelSpec.from_json(content["model.json"])
     try:

@@ -17,6 +17,8 @@ from discreet.data.sets.mnist import read_idx
 _INPUTS = ("x", "inputs", "x_test", "x_train")
 """Names of an array of inputs in a .npz file; a single array may have any name."""
 
+_WANTED = "give a .npy, .npz or .csv file of numbers, or an idx file of images"
+
 
 def read_rows(path: Path, shape: tuple[int, ...] | None) -> Array:
     """The rows in a file, shape (rows, ...), float64. `shape`: that of one row, if the model tells it.
@@ -35,11 +37,13 @@ def read_rows(path: Path, shape: tuple[int, ...] | None) -> Array:
     if not path.is_file():
         if not path.exists():
             raise InputError(f"there is no file {path}; check the path")
-        raise InputError(f"there are no rows at {path}; give a .npy, .npz or .csv file, or an idx file of images")
+        raise InputError(f"there are no rows at {path}; {_WANTED}")
     if path.suffix in (".npy", ".npz"):
         return _array(path)
     if path.suffix == ".csv":
         return _table(path, shape)
+    if path.suffix not in ("", ".gz") and "idx" not in path.name:
+        raise InputError(f"{path} is no file of rows; {_WANTED}")
     return read_idx(path) / 255.0
 
 

@@ -19,7 +19,7 @@ EXAMPLES: Mapping[str, str] = {
     "--epsilon 3 --delta 1e-5",
     "generate": "discreet generate reviews-private --model my-model --prompt The --rows 100 --out synthetic.csv",
     "merge": "discreet merge reviews-private --model my-model --out reviews-merged",
-    "tune": "discreet tune digits --grid optimizer.lr=0.5,1,2 --trials 8 --epsilon 2 --out best\n"
+    "tune": "discreet tune digits --grid optimizer.lr=0.5,1,2 --trials 8 --holdout 10% --epsilon 2 --out best\n"
     "discreet tune patients.csv --schema patients.yaml --epsilon 3 --grid optimizer.lr=0.2,1 --trials 4 --holdout 10%",
     "predict": "discreet predict digits-private new.csv --out predictions.csv\n"
     "discreet predict reviews-private new.jsonl --model my-model",

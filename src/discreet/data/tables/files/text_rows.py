@@ -22,6 +22,7 @@ from typing import IO, Any
 from discreet.core.errors import InputError
 from discreet.data.packed import Readable, Unpacked
 from discreet.data.tables.files.csv_format import CsvFormat
+from discreet.data.tables.files.not_text import refuse_binary
 from discreet.data.tables.files.reading_errors import not_decoded
 
 BLOCK = 4 << 20
@@ -115,6 +116,7 @@ def _starts(data: bytes, csv: CsvFormat) -> Iterator[int]:
 def opened(path: Path) -> Iterator[Readable]:
     """The bytes of a file, decompressed if it begins like a compressed one; of a zip file those of its only table."""
     with path.open("rb") as file:
+        refuse_binary(path, file)
         begin = file.read(6)
         file.seek(0)
         if begin.startswith(_ZIP):
@@ -139,6 +141,8 @@ def _unzipped(path: Path, file: IO[bytes]) -> Iterator[Readable]:
             names = [name for name in archive.namelist() if not name.endswith("/") and "__MACOSX" not in name]
             if any(name in _SHEETS for name in names):
                 raise InputError(f"{path} is a spreadsheet; name it .xlsx or .ods, or save the table as .csv")
+            if names and all(name.endswith(".npy") for name in names):
+                raise InputError(f"{path} holds arrays of NumPy; save a table as .csv or .parquet")
             if len(names) != 1:
                 raise InputError(f"{path} has {len(names)} files in it; unpack it, and name the one with the table")
             with archive.open(names[0]) as inner:
