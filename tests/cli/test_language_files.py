@@ -75,8 +75,9 @@ def test_a_long_text_and_a_byte_order_mark_are_read(capfd: pytest.CaptureFixture
         assert run(["train", name, *command]) == 0
     assert capfd.readouterr().err == ""
     assert run(["train", "b.jsonl", *command, "--verbose", "--out", "third"]) == 0
-    (line,) = capfd.readouterr().err.splitlines()
-    assert "bookkeeping" in line
+    beside, engine = capfd.readouterr().err.splitlines()
+    assert beside.startswith("b.jsonl was trained on before: b-private (epsilon 8); what is given away adds up.")
+    assert "bookkeeping" in engine
 
 
 def test_transformers_says_nothing_of_its_own_but_that_weights_are_lacking() -> None:

@@ -95,6 +95,22 @@ def test_a_whole_model_writes_texts(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["generate", "out", "--model", "tiny", "--prompt", "a film"]) == 1
 
 
+def test_a_second_run_on_the_texts_says_that_it_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the run folders beside, of tables too; a shared ledger adds up by itself."""
+    write_reviews("reviews.csv")
+    model_folder(Path("tiny"))
+    text = ["train", "reviews.csv", "--text", "review", "--unit", "row", *BUDGET]
+    words = ["--target", "kind", "--classes", "p,n", "--set", "steps=2", "--out", "words"]
+    model = ["--model", "tiny", *FEW]
+    assert run([*text, *words]) == 0, capsys.readouterr().err
+    for out, said in (("one", "words (epsilon 8);"), ("two", "one (epsilon 8), words (epsilon 8);")):
+        capsys.readouterr()
+        assert run([*text, *model, "--out", out]) == 0
+        assert f"reviews.csv was trained on before: {said} what is given away adds up" in capsys.readouterr().err
+    assert run([*text, *model, "--out", "three", "--ledger", "l.sqlite", "--dataset-id", "films"]) == 0
+    assert "trained on before" not in capsys.readouterr().err
+
+
 def test_all_weights_are_trained_in_single_precision(capsys: pytest.CaptureFixture[str]) -> None:
     """Also those of a folder in half precision, which would round small steps away; and they are loaded so."""
     write_reviews("reviews.csv")

@@ -17,7 +17,7 @@ from torch import nn
 from discreet.audit import audit_build
 from discreet.certificate.described import About, Measured
 from discreet.certificate.model_spec import ModelSpec
-from discreet.core.disk import check_target, real, real_text, refuse_special, write_durably
+from discreet.core.disk import check_target, real_text, refuse_special, write_durably
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import launched, refuse_several_processes, restarts, world_size
@@ -30,6 +30,7 @@ from discreet.jobs.command_line import CommandLine
 from discreet.jobs.defaults_in_words import defaults_in_words
 from discreet.jobs.phases import Phases
 from discreet.jobs.run_folders import JOB, begun_folder, run_folder
+from discreet.jobs.runs_beside import runs_beside
 from discreet.jobs.said_again import check_again, resumable
 from discreet.jobs.source import Work
 from discreet.jobs.tables.table_source import TableSource, recalled
@@ -178,24 +179,10 @@ class Job:
             return publish(trained, self.target, self._spec(spec_of(self.recipe, split, self._today()))), trained
 
     def beside(self, ledger: str | None) -> list[str]:
-        """A line if the same table was trained on before and no ledger adds the runs up; found by the run folders
-        beside."""
+        """A line if the same table was trained on before and no ledger adds the runs up."""
         if self.resume or ledger is not None or self.table is None:
             return []
-        path, found = real_text(self.table.path), []
-        for folder in sorted(real(self.folder).parent.glob("*.run")):
-            try:
-                facts = json.loads((folder / JOB).read_text())
-                if facts["table"]["path"] == path:
-                    found.append(f"{Path(facts['target']).name} (epsilon {facts['recipe']['epsilon']:g})")
-            except (OSError, ValueError, KeyError, TypeError):
-                continue
-        if not found:
-            return []
-        return [
-            f"{self.table.path.name} was trained on before: {', '.join(found)}; what is given away adds up. "
-            "--dataset-id NAME keeps account of all runs on it"
-        ]
+        return runs_beside(self.table.path, self.folder)
 
     def _run_on_table(
         self, table: TableSource, run: Run, ranks: Ranks, phases: Phases, *, finish: bool

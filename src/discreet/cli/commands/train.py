@@ -210,6 +210,7 @@ def _fine_tune(
         return
     with spoken(verbose=verbose):
         charged = ledger_of(ledger, dataset_id)
+        _announce(job.beside(charged))
         guarantee, trained, texts = job.run(ledger=charged, dataset_id=dataset_id or "")
     metrics = trained.last_metrics
     figures = _seen(metrics, {}) or [f"{name} {value:.4f}" for name, value in metrics.items()]

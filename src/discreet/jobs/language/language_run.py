@@ -32,6 +32,7 @@ from discreet.jobs.language.begun_options import LanguageCommandLine
 from discreet.jobs.language.language_facts import Budget, LanguageFacts, Settings
 from discreet.jobs.language.private_texts import read_rows, tokens_of_rows
 from discreet.jobs.run_folders import begun_folder, named, run_folder
+from discreet.jobs.runs_beside import runs_beside
 from discreet.jobs.said_again import resumable
 from discreet.jobs.tables.table_facts import TableFacts
 from discreet.jobs.tables.table_source import TableSource
@@ -129,6 +130,10 @@ class LanguageJob:
     def task(self) -> Task:
         """The task that the model is trained for."""
         return task_named(self.facts.task or "causal-lm")
+
+    def beside(self, ledger: str | None) -> list[str]:
+        """A line if the same file was trained on before and no ledger adds the runs up."""
+        return [] if self.begun or ledger is not None else runs_beside(self.path, self.folder)
 
     def plan(self) -> Plan:
         """The plan, from what was declared alone. Canaries are counted beside the declared population."""
