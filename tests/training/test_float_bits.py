@@ -2,19 +2,22 @@
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from problems import tiny_training
+from searches import tuning
 from torch import Tensor, nn
 
 from discreet import publish, verify
 from discreet.clipping import Chunk
 from discreet.clipping.engines import engine
 from discreet.core import assumptions
-from discreet.core.errors import UnsupportedModel
+from discreet.core.errors import InputError, UnsupportedModel
 from discreet.training.preflight import engine_comparison
 
 
@@ -69,3 +72,47 @@ def test_the_noise_covers_the_slack_and_the_certificate_says_so(
     facts["mechanism"]["float_bits"] = 20
     (tmp_path / "out" / "certificate.json").write_text(json.dumps(facts))
     assert not verify(tmp_path / "out").accepted
+
+
+@contextmanager
+def rounding_otherwise(how: str) -> Iterator[None]:
+    if how == "autocast":
+        with torch.autocast("cpu", torch.bfloat16):
+            yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize("how", ["autocast", "products"])
+def test_a_run_that_rounds_otherwise_than_was_measured_is_refused_before_a_charge(tmp_path: Path, how: str) -> None:
+    """A slack that was measured in single precision is not that of a run under autocast."""
+    training = tiny_training(tmp_path, engine="vmap")
+    with rounding_otherwise(how), training.session() as session:
+        with pytest.raises(InputError, match="rounding was measured under autocast None, products highest"):
+            session.ready()
+        assert session.position == session.left == 0
+
+
+def test_so_is_autocast_inside_a_step(tmp_path: Path) -> None:
+    training = tiny_training(tmp_path, engine="vmap")
+    with training.session() as session:
+        with (
+            pytest.raises(InputError, match=r"give EngineOptions\(autocast=torch.bfloat16\)"),
+            session.step() as step,
+            rounding_otherwise("autocast"),
+        ):
+            step.add_all(training.criterion)
+        with session.step() as step:
+            step.add_all(training.criterion)
+
+
+def test_so_is_a_search(tmp_path: Path) -> None:
+    search = tuning(tmp_path)
+    with rounding_otherwise("autocast"), pytest.raises(InputError, match="rounding was measured"):
+        search.run()
+    assert not list(tmp_path.rglob("*.sqlite"))

@@ -32,6 +32,13 @@ def product_precision() -> str:
         return " ".join(one.fp32_precision for one in (*_kinds("cuda"), *_kinds("cpu")))
 
 
+def arithmetic(device: str) -> str:
+    """The settings of torch by which a model rounds on a device: autocast, the precision of products, and the type of
+    new tensors."""
+    cast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+    return f"autocast {cast}, products {product_precision()}, new tensors {torch.get_default_dtype()}"
+
+
 def _differ_within(device: str) -> bool:
     """Whether torch is set to compute convolutions or recurrent layers on a device in lower precision than matrix
     products."""

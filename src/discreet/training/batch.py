@@ -166,6 +166,7 @@ class Batch:
         return self._sum.total(self._context.engine, self._clip, largest_batch)
 
     def _add(self, criterion: Criterion, chunk: Chunk) -> None:
+        self._context.probe.check_arithmetic()
         mode = mode_of(self._context.model, bits=self._context.engine.error is None)
         if self.mode not in (None, mode):
             raise PrivacyViolation(

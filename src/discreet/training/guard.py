@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from discreet.clipping import frozen_norms, private_parameters
 from discreet.clipping.digests import check_unchanged
 from discreet.clipping.named_tensors import named_tensors
-from discreet.clipping.precision import product_precision
+from discreet.clipping.precision import arithmetic
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.memory import alike, bits, same_values
-from discreet.core.errors import PrivacyViolation, UnsupportedModel
+from discreet.core.errors import InputError, PrivacyViolation, UnsupportedModel
 from discreet.randomness import Purpose, Stream, Substream
 
 Writes = dict[str, tuple[int, int]]
@@ -123,15 +123,22 @@ class Guard:
 def mode_of(model: nn.Module, *, bits: bool) -> str:
     """A digest of what decides how a model computes besides its values: its modes and hooks, autocast, precision; and
     the number of threads, if `bits` count, which add up in another order."""
-    kind = next(model.parameters()).device.type
-    cast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
     hooked = [
         (one.training, len(one._forward_hooks), len(one._forward_pre_hooks), len(one._backward_hooks))
         for one in model.modules()
     ]
-    facts: list[object] = [str(cast), product_precision(), str(torch.get_default_dtype()), hooked]
+    facts: list[object] = [arithmetic(next(model.parameters()).device.type), hooked]
     facts += [torch.get_num_threads()] if bits else []
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+
+def refuse_other_arithmetic(device: str, measured: str) -> None:
+    """`InputError` if a model would round on a device otherwise than was `measured` ("": nothing was)."""
+    if measured not in ("", now := arithmetic(device)):
+        raise InputError(
+            f"rounding was measured under {measured}, and now there is {now}; run as the Training was made, and for "
+            "autocast give EngineOptions(autocast=torch.bfloat16), which measures it"
+        )
 
 
 def _together(flags: list[Tensor]) -> Tensor:

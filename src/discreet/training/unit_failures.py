@@ -21,6 +21,7 @@ from discreet.clipping.separation.recording.recorder import as_proved
 from discreet.core.errors import InputError
 from discreet.core.silence import unwarned
 from discreet.data import PrivateData
+from discreet.training.guard import refuse_other_arithmetic
 from discreet.training.preflight.engine_check import Preflight
 from discreet.training.preflight.random_rows import Examples, random_rows
 
@@ -43,7 +44,7 @@ class FailureProbe:
     CLIP = Clip(1.0, 2.0**-30)
 
     def __init__(self, preflight: Preflight, model: nn.Module, criterion: Criterion, unit: Examples | None) -> None:
-        self._engine = preflight.plain or preflight.engine
+        self._engine, self._arithmetic = preflight.plain or preflight.engine, preflight.arithmetic[1]
         self._model, self._criterion, self._unit = model, criterion, unit
         self._broadcast = preflight.proved[0].one.broadcast if preflight.proved else None
         self._tried: set[type] = set()
@@ -51,6 +52,7 @@ class FailureProbe:
 
     def repeat(self) -> Mapping[str, Tensor] | None:
         """Raise any failure at the present weights; the clipped gradient of the unit if there is none."""
+        self.check_arithmetic()
         found = None
         try:
             found = self._try(self._criterion)
@@ -60,6 +62,10 @@ class FailureProbe:
             self._unit = None  # they cannot take random data
         self._works = True
         return found
+
+    def check_arithmetic(self) -> None:
+        """Refuse settings of torch under which the model rounds otherwise than was measured before the run."""
+        refuse_other_arithmetic(next(self._model.parameters()).device.type, self._arithmetic)
 
     def check(self, criterion: Criterion) -> None:
         """Refuse a loss that was not checked: neither that of the run, nor one of torch.nn (these keep no state and

@@ -23,6 +23,7 @@ from discreet.clipping import (
     modes_kept,
     training_mode,
 )
+from discreet.clipping.precision import arithmetic
 from discreet.clipping.separation import Remembered
 from discreet.clipping.separation.copies import copied
 from discreet.clipping.separation.recording.program import Template
@@ -69,6 +70,7 @@ class Preflight:
 
     `proved`: the model's proved programs, where the engine runs batches as batches. `reach`: the largest number in a
     row that may still be batched with others. `plain`: the engine without its run-time check, for random rows.
+    `arithmetic`: a kind of device, and the settings of torch under which rounding was measured on it.
     """
 
     engine: Engine
@@ -77,6 +79,7 @@ class Preflight:
     reach: float = math.inf
     proved: tuple[Template, ...] = field(default=(), compare=False, repr=False)
     plain: Engine | None = field(default=None, compare=False, repr=False)
+    arithmetic: tuple[str, str] = ("cpu", "")
 
     def __repr__(self) -> str:
         return f"<Preflight: {self.line}>"
@@ -123,7 +126,8 @@ def try_engines(
     if math.isfinite(found.reach):
         line += f"; rows with a number beyond {found.reach:g} are taken one at a time"
         warn_of_long_rows(data, found.reach)
-    return Preflight(taken, chunk, line, found.reach, found.proved, options.shaped(found.engine, most))
+    plain, device = options.shaped(found.engine, most), next(model.parameters()).device.type
+    return Preflight(taken, chunk, line, found.reach, found.proved, plain, (device, arithmetic(device)))
 
 
 def _compared(

@@ -26,7 +26,7 @@ from discreet.queries.best_trial import uniform_index
 from discreet.queries.draws import check_drawable, draw_trials
 from discreet.randomness import Purpose, Stream, Substream, SystemStream, new_run_key
 from discreet.training.former import with_former
-from discreet.training.guard import generators_put_back, has_finite_weights
+from discreet.training.guard import generators_put_back, has_finite_weights, refuse_other_arithmetic
 from discreet.training.preflight.data_check import check_public
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.public import warm_starts
@@ -128,6 +128,7 @@ class Tuning:
         """
         search = self.plan.search
         assert search is not None
+        refuse_other_arithmetic(*self._measured)
         report(self._public.beside)
         warm_starts.report(self._earlier)
         randomness = self._start(0)
@@ -248,7 +249,7 @@ class Tuning:
             digests.append(str(training.plan.initial_state))
             earlier.append(training.earlier)
         self._earlier = together(*earlier)
-        self._bits = min(bits, default=None)
+        self._bits, self._measured = min(bits, default=None), training.preflight.arithmetic
         training.engine = replace(training.engine, float_bits=self._bits)
         self._mechanism = training.mechanism
         self.plan = self.plan.model_copy(
