@@ -62,6 +62,10 @@ def test_texts_are_as_long_as_the_model_reads(capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
     assert run([*asked, "a film", "--length", "63"]) == 2
     assert "the prompt has 2 of them: 63 more do not fit; give --length 62 or less" in capsys.readouterr().err
+    assert run([*asked, "a film", "--rows", "1000", "--out", "nowhere/texts.csv"]) == 2  # before they are written
+    said = capsys.readouterr().err
+    assert "cannot write nowhere/texts.csv: there is no folder nowhere; name another file with --out" in said
+    assert "post-processing" not in said
     assert run([*asked, "film " * 64]) == 2
     assert "the prompt has 64 tokens, and the model reads 64" in capsys.readouterr().err
 

@@ -58,6 +58,25 @@ def test_a_file_that_is_gone_is_named_as_one_of_a_published_folder(folder: Path,
         verify(folder)
 
 
+def test_the_working_folder_is_named_by_a_dot(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert verify(Path()).accepted
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        InputError, match=r"cannot read certificate\.json: .*; name a folder that `discreet train` made"
+    ):
+        verify(Path())
+
+
+def test_a_merged_model_is_told_where_its_proof_is(folder: Path, tmp_path: Path) -> None:
+    merged = tmp_path / "merged"
+    merged.mkdir()
+    folder.rename(merged / "proof")
+    with pytest.raises(InputError, match=r"merged is a merged model; its proof is in .*merged/proof: name that"):
+        verify(merged)
+    assert verify(merged / "proof").accepted
+
+
 def test_a_file_in_the_place_of_the_folder_is_told_what_to_name(folder: Path, tmp_path: Path) -> None:
     """An archive as it came by mail, and one file of the folder."""
     archive = Path(shutil.make_archive(str(tmp_path / "mailed"), "zip", folder))

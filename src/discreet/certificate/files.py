@@ -54,6 +54,9 @@ _CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getat
 _OF_RUNS = ("run.json", "job.json")
 """Files of which the private folder of a run has at least one."""
 
+PROOF = "proof"
+"""The folder below a merged model that holds the published one as it was."""
+
 _KINDS = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFDIR: "a folder", stat.S_IFSOCK: "a socket"}
 
 
@@ -77,9 +80,11 @@ def _cannot_read(path: Path, error: OSError) -> InputError:
         if (folder.parent / CERTIFICATE).is_file():
             return InputError(f"{folder} is one file of a published folder; name the folder, {folder.parent}")
         return InputError(f"{folder} is a file, and no published folder; name the folder: unpack an archive first")
-    run = folder.with_name(f"{folder.name}.run")
+    run = folder.parent / f"{folder.name}.run"
     if not folder.exists() and any((run / name).is_file() for name in _OF_RUNS):
         return InputError(f"there is no {folder} yet; finish its run first: discreet train --resume {typed(run)}")
+    if path.name == CERTIFICATE and (folder / PROOF / CERTIFICATE).is_file():
+        return InputError(f"{folder} is a merged model; its proof is in {folder / PROOF}: name that")
     if path.name != CERTIFICATE and (folder / CERTIFICATE).is_file():
         lacking = "it was published with the model: put it back, or " if isinstance(error, FileNotFoundError) else ""
         return InputError(f"cannot read {path}: {error.strerror}; {lacking}ask for the folder again")

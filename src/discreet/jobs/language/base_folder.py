@@ -12,15 +12,12 @@ import torch
 
 from discreet.certificate.canonical import strict_json
 from discreet.certificate.earlier_runs import EarlierRun, remember
-from discreet.certificate.files import CERTIFICATE
+from discreet.certificate.files import CERTIFICATE, PROOF
 from discreet.clipping.digests import tensor_digest
 from discreet.core.disk import real
 from discreet.core.errors import InputError, first_line
 from discreet.core.imports.extras import extra
 from discreet.language import Task, TransformersModel
-
-PROOF = "proof"
-"""The folder below a merged model that holds the published one as it was."""
 
 _NO_LIMIT = 10**9
 """Tokenizers say a number as large as this, or larger, where they have no limit."""

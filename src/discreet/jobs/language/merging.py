@@ -15,11 +15,12 @@ import yaml
 from safetensors import SafetensorError
 
 from discreet.certificate.earlier_runs import EarlierRun
+from discreet.certificate.files import PROOF
 from discreet.core.disk import real, whole_folder
 from discreet.core.errors import InputError
 from discreet.core.imports.extras import extra
 from discreet.core.rounding import delta_up, places_up
-from discreet.jobs.language.base_folder import PROOF, without_bars
+from discreet.jobs.language.base_folder import without_bars
 from discreet.jobs.language.published_texts import PublishedTexts
 from discreet.publication.pages.formats import markdown, template
 from discreet.publication.pages.front_matter import language_task

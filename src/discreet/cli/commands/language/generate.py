@@ -36,6 +36,8 @@ def generate(
 
     if out is not None and (out.exists() or out.suffix.lower() != ".csv"):
         raise InputError(f"{out} exists already, or is no .csv file; name another one with --out")
+    if out is not None and not out.absolute().parent.is_dir():  # and not when all texts are written
+        raise InputError(f"cannot write {out}: there is no folder {out.parent}; name another file with --out")
     read(folder / CERTIFICATE)  # what is no published folder is said before PyTorch is loaded
     with loading():
         from discreet.jobs.language.generation import Writer

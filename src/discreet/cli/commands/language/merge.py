@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from discreet.certificate.files import PROOF
 from discreet.core.errors import plain
 
 
@@ -19,7 +20,6 @@ def merge(
     from discreet.cli.loading import loading
 
     with loading():
-        from discreet.jobs.language.base_folder import PROOF
         from discreet.jobs.language.merging import merge as merged
 
     merged(folder, model, out)
