@@ -153,7 +153,8 @@ def test_json_lines_have_a_draft(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ('{"a": 1}\n{"a"', "line 2 of t.jsonl is not JSON"),
+        ('{"a": 1}\n{"a"', "line 2 of t.jsonl is not JSON; give each row a line of its own, as {"),
+        ('[\n {"a": 1}\n]', "line 1 of t.jsonl is not JSON; give each row a line of its own"),
         ("[1]\n", "line 1 of t.jsonl is no object with fields"),
         ("\n\n", "is empty; give a table with at least one row"),
         ('{"a": "\\ud800"}\n', "half of a surrogate pair"),

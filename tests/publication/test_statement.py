@@ -233,6 +233,8 @@ def test_the_command(folders: list[Path], tmp_path: Path, capsys: pytest.Capture
     assert "Privacy statement" in out.read_text()
     assert run(["report", str(folder), "--out", str(out)]) == 2
     assert "exists already; name another file with --out, or give --overwrite" in capsys.readouterr().err
+    assert run(["report", str(folder), "--out", str(tmp_path / "none" / "s.html")]) == 2
+    assert capsys.readouterr().err.endswith("No such file or directory; name another file with --out\n")
     answers.write_text(yaml.safe_dump(ALL))
     assert run(["report", str(folder), "--fill", str(answers), "--out", str(out), "--overwrite"]) == 0
     assert "Words on trust" in out.read_text()

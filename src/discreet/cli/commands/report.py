@@ -37,13 +37,15 @@ def report(
         return
     if out.suffix not in (".html", ".yaml"):
         raise InputError(f"--out {out}: the statement is a .html file, the record of a registry a .yaml file")
+    if out.exists() and not overwrite:
+        raise InputError(f"{out} exists already; name another file with --out, or give --overwrite")
     answers = holder.Holder() if fill is None else holder.read_answers(fill)
     certified = facts_in_words.certified(folder)
     if out.suffix == ".html":
         text = statement.statement_page(certified, answers)
     else:
         text = registry_record.as_yaml(registry_record.record(certified, answers))
-    write_output(out, text.encode(), replace=overwrite, advice="name another file with --out, or give --overwrite")
+    write_output(out, text.encode(), replace=overwrite, advice="name another file with --out")
     if out.suffix == ".html":
         left = holder.unanswered(answers)
         more = f"; not answered: {', '.join(left)}" if left else ""

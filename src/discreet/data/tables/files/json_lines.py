@@ -12,6 +12,9 @@ from discreet.core.errors import InputError
 SUFFIXES = (".jsonl", ".ndjson")
 
 
+_ONE_A_LINE = '; give each row a line of its own, as {"age": 40, "ill": true}'
+
+
 def json_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file, one a line; empty lines are skipped. `InputError` names a line that is none."""
     try:
@@ -27,7 +30,7 @@ def _object(line: str, where: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
-        raise InputError(f"{where} is not JSON") from None
+        raise InputError(f"{where} is not JSON{_ONE_A_LINE}") from None
     if not isinstance(row, dict):
-        raise InputError(f"{where} is no object with fields")
+        raise InputError(f"{where} is no object with fields{_ONE_A_LINE}")
     return row

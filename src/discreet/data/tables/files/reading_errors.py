@@ -26,7 +26,8 @@ def said_plainly(path: Path) -> Iterator[None]:
     except (OSError, pa.ArrowException) as error:
         if "Empty CSV" in str(error):
             raise InputError(f"{path} has no rows; give a table with at least one row") from None
-        raise InputError(f"cannot read {path}: {' '.join(str(error).split())[:200]}") from None
+        reason = getattr(error, "strerror", None) or str(error)  # pyarrow's have texts of their own
+        raise InputError(f"cannot read {path}: {' '.join(reason.split())[:200]}") from None
 
 
 def not_decoded(path: Path, encoding: str, line: int) -> InputError:
