@@ -76,6 +76,13 @@ def test_single_precision_is_released_as_it_is() -> None:
     assert np.shares_memory(accumulator._settled("a", (4,)), held.numpy())
 
 
+@pytest.mark.parametrize("bit", [True, False])
+def test_a_clip_with_a_bit_and_a_sum_without_one_are_not_taken_together(bit: bool) -> None:
+    clip = Clip(1.0, 2.0**-30, bit=0.0 if bit else 0.5)
+    with pytest.raises(PrivacyViolation, match="a bit and the sum has none, or the other way round"):
+        Accumulator({"a": nn.Parameter(torch.zeros(4))}, bit=bit).total(ENGINES["exact"], clip, 1)
+
+
 def test_nothing_is_added_to_a_sum_that_was_handed_over() -> None:
     _, sums = one_place(0.1, torch.float32)
     accumulator, _ = accumulated([sums], "ghost")

@@ -220,6 +220,7 @@ def test_queries_may_come_one_by_one_and_are_paid_for_by_an_account(accounts: An
     [
         ({"delta": 0.0}, "delta"),
         ({"noise": "loud"}, "unknown noise 'loud'; known: fast, exact"),
+        ({"start": 3}, "start makes the stream of an attempt from its number, and cannot be an int"),
         ({"adjacency": "swap"}, "unknown adjacency"),
         ({"method": "magic"}, "unknown method"),
         ({"ledger": 3}, "ledger must be"),

@@ -92,6 +92,19 @@ def test_a_buffer_outside_the_state_dictionary_may_stay(tmp_path: Path) -> None:
     tiny_training(tmp_path, model=model).run()
 
 
+def test_a_buffer_outside_the_state_dictionary_may_not_change(tmp_path: Path) -> None:
+    """By a loop of one's own: what it holds could be of rows, and would move what they release."""
+    model = linear()
+    model.register_buffer("phases", torch.ones(2), persistent=False)
+    training = tiny_training(tmp_path, model=model)
+    with training.session() as session:
+        with session.step() as step:
+            step.add_all(training.criterion)
+        model.phases.add_(1)
+        with pytest.raises(PrivacyViolation, match="a buffer outside the state dictionary changed"):
+            training.result(session)
+
+
 def test_a_shared_weight_is_private_under_all_its_names(tmp_path: Path) -> None:
     first, second = nn.Linear(4, 4), nn.Linear(4, 4)
     second.weight = first.weight
