@@ -52,6 +52,11 @@ def test_columns_of_two_lengths_are_taken_apart_again() -> None:
     ("row", "task", "message"),
     [
         ({"input_ids": [1], "attention_mask": [1]}, "classification", "row 0 lacks 'labels'"),
+        (
+            {"text": "a", "labels": 1},
+            "causal-lm",
+            "row 0 lacks 'input_ids'; it has text, labels: make them of its text",
+        ),
         ({"input_ids": [1, 2], "attention_mask": [1], "labels": 0}, "classification", "different lengths"),
         ({"input_ids": [1, 2], "attention_mask": [1, 1], "labels": 0.5}, "classification", "needs one class"),
         ({"input_ids": [1, 2], "attention_mask": [1, 1], "labels": 1}, "masked-lm", "a label for each token"),

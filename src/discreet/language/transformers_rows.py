@@ -143,7 +143,9 @@ class TransformersRows(Dataset[tuple[Tensor, Tensor]]):
         made = {"labels"} if self.task.shifted else {"decoder_input_ids"}
         missing = [name for name in (*names, "labels") if name not in row and name not in made]
         if missing:
-            raise InputError(f"row {index} lacks {missing[0]!r}; it has {', '.join(row)}")
+            tokenize = missing[0] in ("input_ids", "attention_mask")
+            mend = ": make them of its text with the model's tokenizer, one row at a time" if tokenize else ""
+            raise InputError(f"row {index} lacks {missing[0]!r}; it has {', '.join(row)}{mend}")
         fields = {name: self._field(row[name], name, index) for name in names if name in row}
         labels = self._labels(row, index)
         if "decoder_input_ids" in names and "decoder_input_ids" not in fields:
