@@ -16,6 +16,7 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from discreet.cli.app import run
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema, blocks, public_table
 from discreet.data.tables.drafting.draft import FOUND_OUT, draft
@@ -205,3 +206,18 @@ def test_no_file_ends_in_a_traceback(tmp_path: Path, content: bytes) -> None:
     csv_format = validate(CsvFormat, found.get("csv", {}), "csv")
     assert list(found["columns"]) == list(first_rows(path, csv_format).column_names)
     assert found_format(path, csv_format, FOUND_OUT) == csv_format
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--delimiter", "ab"], "--delimiter is one mark, such as , or ; or tab; got 'ab'"),
+        (["--decimal", "x"], "--decimal is one mark, . or ,; got 'x'"),
+        (["--thousands", "0"], "--thousands is one mark, such as . or , or space, or none; got '0'"),
+        (["--delimiter", ""], "--delimiter is one mark, such as , or ; or tab; got ''"),
+    ],
+)
+def test_marks_that_are_none(options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    assert run(["schema", str(tmp_path / "t.csv"), *options]) == 2
+    assert capsys.readouterr().err == f"discreet: {said}\n"

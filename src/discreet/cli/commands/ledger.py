@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from discreet.ledger import Ledger
 
 LedgerOption = Annotated[
-    str | None, typer.Option("--ledger", envvar="DISCREET_LEDGER", help="The ledger: a path or postgresql://...")
+    str | None,
+    typer.Option("--ledger", envvar="DISCREET_LEDGER", help="The ledger: a path or postgresql://... [yours]."),
 ]
 
 app = typer.Typer(help="Look at a ledger, check it, and set budgets.", no_args_is_help=True)

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.core.errors import InputError
+
 if TYPE_CHECKING:
     from discreet.data.tables.files.csv_format import CsvFormat
 
 AUTO = "auto"
 _SPELLED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+_MARKS = {"delimiter": "such as , or ; or tab", "decimal": ". or ,", "thousands": "such as . or , or space, or none"}
 _PANEL = "How a .csv file is written"
 
 
@@ -51,6 +54,9 @@ class Dialect:
         if said["decimal"] == AUTO:  # of . and , one parts thousands, so the other is the decimal mark
             said["decimal"] = {".": ",", ",": "."}.get(_SPELLED.get(self.thousands, self.thousands), AUTO)
         given = {name: _SPELLED.get(value, value) for name, value in said.items() if value not in (AUTO, "none")}
+        for name, value in given.items():
+            if name != "encoding" and value.isascii() and (len(value) != 1 or value.isalnum()):
+                raise InputError(f"--{name} is one mark, {_MARKS[name]}; got {value!r}")
         csv = validate(CsvFormat, {"header": not self.no_header, "newlines": self.newlines} | given, "options")
         return csv, [name for name, value in said.items() if value == AUTO]
 
