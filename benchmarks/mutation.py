@@ -136,7 +136,7 @@ def run(tree: Path, mutant: Mutant, tests: list[str], seconds: float) -> str:
             os.dup2(quiet, 2)
             answer.write_text(verdict(tests))
         except BaseException as error:  # the child must not run the parent's clean-up
-            answer.write_text(f"crash: {error!r}")
+            answer.write_text(f"the tests ended with {error!r}")
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -146,10 +146,7 @@ def run(tree: Path, mutant: Mutant, tests: list[str], seconds: float) -> str:
     if os.WIFSIGNALED(status):
         timeout = os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL, signal.SIGALRM)
         return "time limit" if timeout else f"signal {os.WTERMSIG(status)}"
-    text = answer.read_text() if answer.exists() else "crash"
-    if text.startswith("crash"):
-        raise RuntimeError(f"{mutant}: {text}")
-    return text
+    return answer.read_text() if answer.exists() else f"the tests ended with status {status}"
 
 
 def show(rows: list[dict[str, Any]]) -> None:

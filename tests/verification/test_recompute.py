@@ -286,6 +286,22 @@ def test_bad_numbers_are_refused(value: Any) -> None:
             decide(gaussian(1.0), 1e-5, "add_remove", value)
 
 
+@pytest.mark.parametrize("delta", [1, 1.0, 1.5, 1e300])
+def test_a_delta_at_which_everything_is_allowed_is_refused(delta: float) -> None:
+    for events in (gaussian(1.0), poisson(0.1, gaussian(1.0)), []):
+        with pytest.raises(InputError, match="delta must be less than 1"):
+            epsilon_bounds(events, delta, "add_remove", tolerance=1e-3)
+
+
+@pytest.mark.parametrize("wrong", [True, False, 1023, 4096.0, "4096", None, -1])
+def test_settings_of_grids_are_whole_numbers(wrong: Any) -> None:
+    with pytest.raises(InputError, match="max_grid_points must be a whole number"):
+        epsilon_bounds(gaussian(1.0), 1e-5, "add_remove", tolerance=1e-3, max_grid_points=wrong)
+    if not isinstance(wrong, int) or wrong is True or wrong < 0:
+        with pytest.raises(InputError, match="finest must be a whole number"):
+            decide(gaussian(1.0), 1e-5, "add_remove", 9.0, finest=wrong)
+
+
 def nested(depth: int) -> Any:
     return gaussian(1.0) if depth == 0 else [nested(depth - 1)]
 

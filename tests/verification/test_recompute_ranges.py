@@ -1,6 +1,7 @@
 """The price of one choice: both programs against a search over all mechanisms with two outcomes, and attacks."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import BoundedRange
 from discreet.verification.recompute.bounded_range import decide_choice, range_bound, range_delta
+from discreet.verification.recompute.events import MAX_DEPTH
+from discreet.verification.recompute.exponential import apart
 
 RANGES = (1e-3, 0.1, 1.0, 2.5, 8.0, 30.0)
 
@@ -60,6 +63,15 @@ def test_trainer_and_verifier_agree(span: float, delta: float) -> None:
     assert decide_choice(span, delta, verified).accepted
     if verified > 1e-6:
         assert not decide_choice(span, delta, 0.999 * verified).accepted
+
+
+def test_choices_in_too_many_compositions_are_refused() -> None:
+    nested: Any = {"event": "bounded_range", "epsilon": 0.1, "query": "count"}
+    for _ in range(MAX_DEPTH + 1):
+        nested = [nested]
+    apart(nested[0], "add_remove")
+    with pytest.raises(InputError, match="nested more than 64 deep"):
+        apart(nested, "add_remove")
 
 
 @pytest.mark.parametrize("delta", [0.3, 1e-2, 1e-5, 1e-12])

@@ -120,6 +120,9 @@ def test_claims_are_accepted_down_to_the_bound_and_no_further() -> None:
         {"law": "truncated_negative_binomial", "shape": -1.0, "success": 0.5},
         {"law": "truncated_negative_binomial", "shape": 1.0, "success": 1.0},
         {"law": "truncated_negative_binomial", "shape": 1.0, "success": True},
+        {"law": "truncated_negative_binomial", "shape": True, "success": 0.5},
+        {"law": "truncated_negative_binomial", "shape": "1", "success": 0.5},
+        {"law": "truncated_negative_binomial", "shape": math.inf, "success": 0.5},
         {"law": "fixed", "mean": 3},
     ],
 )
