@@ -57,6 +57,14 @@ def test_show(path: Path, ask: Command) -> None:
     assert [json.loads(line)["number"] for line in out.splitlines()] == list(range(count))
 
 
+def test_one_step_is_said_in_the_singular(path: Path, ask: Command) -> None:
+    ledger = Ledger(path)
+    run = ledger.open_run(PLAN, guarantee())
+    ledger.reserve(run, ledger.start_attempt(run, PLAN), lambda _: [Gaussian(5.0)])
+    ledger.close()
+    assert f"run {run[:8]}: 1 step charged from step 0" in ask("show")[1]
+
+
 def test_verify(path: Path, ask: Command) -> None:
     _, count = filled(path)
     code, out, _ = ask("verify")

@@ -42,6 +42,8 @@ def test_the_second_half_of_the_steps_is_averaged(more: list[str], start: int) -
 def test_a_title_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*write(), "--target", "ill", *FEW, "--title", "two\nlines"]) == 2
     assert "--title is one line of at most 2,000 printable characters" in capsys.readouterr().err
+    assert run([*write(), "--target", "ill", *FEW, "--note", ""]) == 2
+    assert "--note is empty; say it, or leave the option out" in capsys.readouterr().err
 
 
 def test_a_boolean_is_predicted_in_the_words_of_the_schema(capsys: pytest.CaptureFixture[str]) -> None:

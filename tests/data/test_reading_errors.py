@@ -12,7 +12,8 @@ from discreet.data.tables.files.reading_errors import said_plainly
     ("error", "said"),
     [
         (PermissionError(13, "Permission denied", "t.csv"), "cannot read t.csv: Permission denied"),
-        (OSError("Parquet file size\n is 0 bytes"), "cannot read t.csv: Parquet file size is 0 bytes"),
+        (OSError("not a Parquet\n file"), "cannot read t.csv: not a Parquet file"),
+        (OSError("Parquet file size is 0 bytes"), "t.csv is empty; give a table with at least one row"),
     ],
 )
 def test_the_reason_alone_is_said(error: OSError, said: str) -> None:

@@ -40,11 +40,12 @@ def show(ledger: LedgerOption = None, as_json: JsonOption = False) -> None:
         if as_json:
             echo_json({name: getattr(entry, name) for name in entry.__slots__ if name != "body"})
             continue
+        steps = "1 step" if entry.steps == 1 else f"{entry.steps} steps"
         what = {
             "budget": f"data set {entry.dataset}: {entry.body}",
             "run": f"run {entry.run[:8]} of data set {entry.dataset or '-'}: {entry.body}",
             "attempt": f"run {entry.run[:8]}: attempt {entry.attempt}",
-            "reservation": f"run {entry.run[:8]}: {entry.steps} steps charged from step {entry.position}",
+            "reservation": f"run {entry.run[:8]}: {steps} charged from step {entry.position}",
             "total": f"data set {entry.dataset}, so far: {entry.body}",
             "release": f"run {entry.run[:8]}: released up to step {entry.position}",
         }.get(entry.kind, entry.body)

@@ -187,6 +187,8 @@ def about_of(title: str | None, note: str | None) -> About:
     """The checked title and note: one line of at most 2,000 characters each."""
     for name, text in (("--title", title), ("--note", note)):
         if text is not None and not (text.isprintable() and 0 < len(text) <= 2000):
+            if not text:
+                raise InputError(f"{name} is empty; say it, or leave the option out")
             raise InputError(f"{name} is one line of at most 2,000 printable characters")
     return About(title=title, note=note)
 

@@ -24,6 +24,8 @@ def said_plainly(path: Path) -> Iterator[None]:
     except python_csv.Error as error:
         raise InputError(f"cannot read {path}: its first line is no list of names ({error})") from None
     except (OSError, pa.ArrowException) as error:
+        if "file size is 0 bytes" in str(error):
+            raise InputError(f"{path} is empty; give a table with at least one row") from None
         if "Empty CSV" in str(error):
             raise InputError(f"{path} has no rows; give a table with at least one row") from None
         reason = getattr(error, "strerror", None) or str(error)  # pyarrow's have texts of their own
