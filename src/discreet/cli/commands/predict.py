@@ -37,12 +37,12 @@ def predict(
     model: Annotated[
         Path | None, typer.Option("--model", help="Of a language model: folder with the base model and its tokenizer.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file that --out names.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out if it is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each row, a line each.")] = False,
 ) -> None:
     """Predict new rows with a published model, once its files are found to be the certified ones."""
-    if out is not None and out.exists() and not force:
-        raise InputError(f"{out} exists already; name another file with --out, or overwrite it with --force")
+    if out is not None and out.exists() and not overwrite:
+        raise InputError(f"{out} exists already; name another file with --out, or replace it with --overwrite")
     ending = "" if out is None else out.suffix.lower()
     parquet = ending in (".parquet", ".pq")
     if parquet and as_json:
