@@ -103,7 +103,9 @@ def test_the_command_predicts_files_of_numbers(
     assert (tmp_path / "out.csv").read_text().splitlines() == told[0]
     assert run(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(tmp_path / "out.csv")]) == 2
     assert "exists already; name another file with --out, or replace it with --overwrite" in capsys.readouterr().err
-    assert run(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(tmp_path / "out.csv"), "--overwrite"]) == 0
+    assert (
+        run(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(tmp_path / "out.csv"), "--overwrite"]) == 0
+    )
 
 
 def test_a_module_of_ones_own_is_compared_with_the_file(own: Path) -> None:

@@ -13,7 +13,7 @@ from discreet.core.errors import InputError
 from discreet.plan import Metric
 from discreet.verification.checks.plan_events import planned
 from discreet.verification.checks.pre_queries import queries_of
-from discreet.verification.checks.private_metrics import all_events
+from discreet.verification.checks.private_metrics import all_events, metrics_of
 from discreet.verification.recompute import filters, odometers
 from discreet.verification.recompute.renyi import MOST_ORDERS
 
@@ -61,6 +61,14 @@ def test_limits_of_filters_are_positive(kind: str, name: str, value: Any) -> Non
         filters.checked({"filter": kind, name: value} | SHARED)
 
 
+@pytest.mark.parametrize("orders", ORDERS)
+def test_orders_of_filters_rise_above_1(orders: list[float]) -> None:
+    limits = [0.5] * len(orders)
+    assert filters.checked({"filter": "rdp-curve", "orders": [2.0, 5.0], "limits": [0.1, 0.5]} | SHARED)
+    with pytest.raises(InputError):
+        filters.checked({"filter": "rdp-curve", "orders": orders, "limits": limits} | SHARED)
+
+
 @pytest.fixture
 def plan() -> dict[str, Any]:
     """A plan as a certificate has it, with a metric on rows that are held out, and their number."""
@@ -84,6 +92,22 @@ def test_a_holdout_has_no_other_fields(plan: dict[str, Any]) -> None:
         all_events(plan)
 
 
+@pytest.mark.parametrize("changed", [{"kind": "loss"}, {"bound": 1.0}])
+def test_a_loss_alone_has_a_bound(changed: dict[str, Any], plan: dict[str, Any]) -> None:
+    plan["metrics"][0] |= changed
+    with pytest.raises(InputError, match="a loss has a bound, and nothing else has"):
+        all_events(plan)
+
+
+@pytest.mark.parametrize("sampling", [{"kind": "fixed_size", "batch": 5}, {"kind": "shuffle", "batch": 4}])
+def test_a_sampler_that_knows_the_number_of_rows_goes_with_no_holdout(
+    sampling: dict[str, Any], plan: dict[str, Any]
+) -> None:
+    plan["sampling"] = sampling
+    with pytest.raises(InputError, match="needs to know how many rows it draws from"):
+        metrics_of(plan)
+
+
 @pytest.mark.parametrize("changed", [{"every": 2}, {"rate": 0.5}])
 def test_a_size_is_bought_once_of_all(changed: dict[str, Any], plan: dict[str, Any]) -> None:
     plan["metrics"][1] |= changed
@@ -103,6 +127,12 @@ def test_queries_before_the_first_step_are_about_rows(plan: dict[str, Any]) -> N
     assert queries_of(plan | {"before": [query]}) == [query]
     with pytest.raises(InputError, match="protect single rows only"):
         queries_of(plan | {"before": [query], "unit": "user"})
+
+
+@pytest.mark.parametrize("before", [{}, "count", [{"event": "epoch"}], [{"event": "compose", "of": []}]])
+def test_other_things_do_not_come_before_the_first_step(before: Any, plan: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="a list of events, each one of"):
+        queries_of(plan | {"before": before})
 
 
 @pytest.mark.parametrize("rates", [[(0.5, 5)], [(0.5, 7)], [(0.5, 0), (0.25, 6)], [(0.5, -1), (0.25, 7)]])
