@@ -29,7 +29,7 @@ MET: dict[str, tuple[str, int]] = {
     "another_noise": ("another noise or source of randomness", 0),
     "noise_that_anybody_can_draw": ("another noise or source of randomness", 0),
     "evaluation_mode": ("in another mode, or has other hooks, another autocast", 0),
-    "autocast_of_the_loop": ("in another mode, or has other hooks, another autocast", 1),
+    "autocast_of_the_loop": ("rounding was measured under autocast None, .* now there is autocast torch.bfloat16", 1),
     "a_hook": ("different gradients of the same random row", 0),
     "other_threads": ("another number of threads", 0),
     "other_threads_on_the_way": ("other threads", 0),
